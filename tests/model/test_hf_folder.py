@@ -126,7 +126,7 @@ def test_a_folder_without_the_output_head(name, tmp_path):
         load(files)
     assert caught.value.hint == "the folder has a model without its output head"
     loaded, again, other = (load(files, allow_missing_head=True, seed=seed) for seed in (3, 3, 4))
-    fresh = [note for note in loaded.notes if "freshly initialised" in note]
+    fresh = [note for note in loaded.notes if "initialised at random" in note]
     assert len(fresh) == 1
     assert fresh[0].startswith(f"weights not in the folder, initialised at random: {named}")
     with torch.no_grad():
