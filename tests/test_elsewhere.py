@@ -42,9 +42,9 @@ def test_other_programs_names(command, theirs, ours):
 
 def test_what_a_value_is_here():
     assert did_you_mean("hs", FIELDS["train word2vec"]).startswith(
-        "did you mean loss, negatives? (hs = 1 is loss = hs, 0"
+        "did you mean loss, negatives? (hs = 1 is loss = hs, hs = 0"
     )
-    assert "sg = 1 is skipgram, 0 is cbow" in did_you_mean("sg", FIELDS["train word2vec"])
+    assert "sg = 1 is skipgram, sg = 0 is cbow" in did_you_mean("sg", FIELDS["train word2vec"])
 
 
 @pytest.mark.parametrize("name", ["size", "zzz", "hs", "iter", "x" * 5_000, "", "ß", "verbose"])

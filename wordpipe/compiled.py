@@ -40,7 +40,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a part of kernels, which is compiled into each calling kernel.
+    """Mark a function as a part of kernels, which numba compiles into each kernel that calls the part.
 
     numba compiles a kernel anew when the kernel's own file has changed. After an edit of a part in another file, remove
     `__pycache__/*.nbi` (the tests do).
@@ -53,7 +53,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def mixed_bits(bits: Bits) -> Bits:
-    """Return other bits, of which every bit given changes about half; of a number, or of each of an array.
+    """Hash a 64-bit number, or each of an array: every bit that is given changes about half of the bits returned.
 
     Source: SplitMix64's finaliser, Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
     """
@@ -83,7 +83,7 @@ def character(data: NDArray[np.uint8], at: int) -> tuple[int, int]:
 
 @contextmanager
 def watch_compilation(report: Callable[[], None]) -> Iterator[None]:
-    """Call `report` once if anything is compiled in the block, which takes seconds; what is found compiled does not count."""
+    """Call `report` once if numba compiles a kernel in the block, which takes seconds; kernels in the cache do not count."""
     with event.install_listener("numba:compile", _FirstEvent(report)):
         yield
 
@@ -102,7 +102,7 @@ class _FirstEvent(event.Listener):
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:
-    """Return a read-only view: Arrow's buffers and our own arrays are then of one type, compiled for once."""
+    """Return a read-only view of an array for kernels: Arrow's buffers and our arrays then have one type, compiled once."""
     if not array.flags.writeable:
         return array
     view = array[:]
@@ -111,7 +111,7 @@ def read_only(array: NDArray[T]) -> NDArray[T]:
 
 
 def _load_eight(_: Any, array: Any, at: Any) -> Any:
-    """Inside kernels: bytes `at` to `at + 7` of a uint8 array as one number, the first byte lowest. Nothing is checked.
+    """Load eight bytes of a uint8 array in a kernel, from `at`, as one number, the first byte lowest; nothing is checked.
 
     Hashing and comparing eight bytes at a time took look-ups from 130 to 150 MB/s, and NumPy has no view that begins anywhere.
     """

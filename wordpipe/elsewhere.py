@@ -122,12 +122,12 @@ for _ours, _theirs in _CALLED.items():
 """What other programs call a setting → our settings."""
 
 _NOTES = {
-    "sg": "sg = 1 is skipgram, 0 is cbow",
-    "hs": "hs = 1 is loss = hs, 0 is loss = ns with negatives",
+    "sg": "sg = 1 is skipgram, sg = 0 is cbow",
+    "hs": "hs = 1 is loss = hs, hs = 0 is loss = ns with negatives",
     "scale": "the temperature is 1 / scale",
-    "gradient_accumulation_steps": "batch_size is that of a step; micro_batch of it are computed at once",
-    "do_sample": "temperature 0 takes the most probable token",
-    "warmup_ratio": "a share below 1, steps from 1 on",
+    "gradient_accumulation_steps": "batch_size is for a whole step; micro_batch is the part that is computed at once",
+    "do_sample": "temperature = 0 always takes the most probable token",
+    "warmup_ratio": "below 1: a share of all steps; 1 or more: a number of steps",
     "no_cuda": "device = cpu", "use_cpu": "device = cpu", "gpu": "device = cuda", "cuda": "device = cuda",
     "fp16": "dtype = float16", "bf16": "dtype = bfloat16", "whole_word_masking": "mask_unit = word",
 }  # fmt: skip
@@ -136,7 +136,7 @@ _LIKE, _VERY_LIKE = 0.65, 0.8  # of spellings; less is a guess that leads nowher
 
 
 def meant(name: str, known: Collection[str]) -> list[str]:
-    """Return our names for an unknown name, the likeliest first: the setting of that name elsewhere, else similar spellings.
+    """Return the settings that an unknown name may mean, the likeliest first: by other programs' names, else by spelling.
 
     >>> meant("vector_size", ["seed", "dim", "vectors"]), meant("minCount", ["min_n", "min_count"])
     (['dim'], ['min_count'])
@@ -164,7 +164,7 @@ def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] 
         shown: one of our names → how it is said where it is given (`--dim`).
 
     >>> did_you_mean("sg", ["architecture", "dim"])
-    'did you mean architecture? (sg = 1 is skipgram, 0 is cbow)'
+    'did you mean architecture? (sg = 1 is skipgram, sg = 0 is cbow)'
     """
     found = meant(name, known)
     if not found:
@@ -174,5 +174,5 @@ def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] 
 
 
 def _plain(name: str) -> str:
-    """Return a name in the spelling of the table."""
+    """Return a name in the spelling of the table of names: minCount as min_count."""
     return _CAMEL.sub("_", name[:100]).lower().replace("-", "_")

@@ -6,12 +6,12 @@ next step, and each owns the exit code that the command line returns:
     WordpipeError
     ├── ConfigError       2   a setting, flag or config file is wrong: change it
     ├── InputError        3   the text is missing, empty or of the wrong kind: give other input
-    ├── ArtifactError     4   an artifact is missing, corrupt or does not belong: make it again
-    ├── StorageError      5   the disk said no: free space, change permissions
+    ├── ArtifactError     4   an artifact is missing, corrupt or does not match the others: make it again
+    ├── StorageError      5   the disk refused: free some space, change permissions
     ├── BudgetError       6   more memory than allowed: raise the budget or lower a setting
     ├── LockedError       7   another run writes the same output: wait
     ├── PeerError         8   another process of the same work failed: its own message says why
-    └── DivergedError     9   training left the numbers: lower the learning rate
+    └── DivergedError     9   the loss is not a finite number: lower the learning rate
 
 Exit code 1 is left for a bug of ours, which shows as a traceback.
 """
@@ -106,7 +106,7 @@ class UnknownWordError(InputError, KeyError):
 
 
 class ArtifactError(WordpipeError):
-    """An artifact is missing, incomplete, corrupt, of another kind, or does not belong to the others."""
+    """An artifact is missing, incomplete, corrupt, of another kind, or does not match the others."""
 
     exit_code = 4
 
@@ -165,6 +165,6 @@ def shortened(text: str, room: int) -> str:
 
 
 def wrong_line(where: str, line: str, expected: str) -> InputError:
-    """Return the error for a line that does not belong; `where` names file and number."""
+    """Return the error for a line of a wrong form; `where` names the file and the line number."""
     shown = line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
-    return InputError("this line does not belong", where=where, got=repr(shown), expected=expected)
+    return InputError("this line has the wrong form", where=where, got=repr(shown), expected=expected)

@@ -26,7 +26,7 @@ def face(
     """Return the `__getattr__` and `__dir__` (PEP 562) of a package whose `__init__` is this file.
 
     Args:
-        package: its name.
+        package: the name of the package.
         file: its `__init__`.
         more: gives what it offers besides, of which a table knows: name → module and the name there.
     """

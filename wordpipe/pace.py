@@ -41,7 +41,7 @@ def now() -> float:
 
 
 def shown_minutes(seconds: float) -> str:
-    """Return a time in words.
+    """Return a time in words, as minutes or seconds.
 
     >>> shown_minutes(45), shown_minutes(90), shown_minutes(3600)
     ('45 seconds', '1.5 minutes', '60 minutes')
@@ -86,39 +86,39 @@ class TimeLimit:
 
     @property
     def spent(self) -> float:
-        """Return the seconds so far, over all runs."""
+        """Return the seconds that the training took so far, over all runs."""
         return self._before + now() - self.begun
 
     @property
     def shown(self) -> str:
-        """Return the time in words."""
+        """Return the time limit in words."""
         return shown_minutes(self.seconds)
 
     @property
     def total(self) -> int | None:
-        """Return the work that is planned; None before the first plan."""
+        """Return the total work that is planned; None before the first plan."""
         return self.planned[-1][1] if self.planned else None
 
     def share(self, parts: int) -> "TimeLimit":
-        """Return the time of the first of so many trainings that share what is left."""
+        """Return the time limit of the first of some trainings (`parts`) that share the time that is left."""
         left = max(0.0, self.seconds - self.spent)
         return TimeLimit(self.spent + left / parts, self.begun, _before=self._before)
 
     def follow(self, part: "TimeLimit") -> None:
-        """Count the time of earlier runs that a part of this time has found."""
+        """Take over the time of earlier runs from the time limit of a part of this training."""
         self.begun, self._before = part.begun, part._before
 
     def wanting(self, most: float, fewest: float = _FEWEST, start: int = 0) -> None:
-        """Say what work there is: at most, at least, and what was done before."""
+        """Set the work of the training: at most, at least, and done before."""
         self.most, self.fewest, self.start = most, min(fewest, most - start), start
 
     def go_on(self, log: Mapping[str, Any]) -> None:
-        """Be where a run that was stopped was: its plan stands, and only its time and that from now on counts."""
+        """Continue the plan of a stopped run from its log: only its time and the time from now on count."""
         self.planned = [(int(done), int(total)) for done, total in log["planned"]]
         self._before, self.begun = float(log["spent"]), now()
 
     def log(self) -> dict[str, Any]:
-        """Return what a run that goes on needs, as JSON values."""
+        """Return the time and the plans that `go_on` needs to continue the run, as JSON values."""
         return {"spent": self.spent, "planned": self.planned}
 
     def facts(self, done: int) -> dict[str, Any]:
@@ -132,10 +132,10 @@ class TimeLimit:
         }
 
     def refuse_past(self) -> None:
-        """Before the first piece of work. Raises ConfigError: the time is up already."""
+        """Check before the first piece of work that there is time. Raises ConfigError: the time is over already."""
         if not self.planned and self.spent >= self.seconds:
             raise self._too_little(
-                f"{shown_minutes(self.spent)} went by before the training could begin", self.spent * 2
+                f"{shown_minutes(self.spent)} passed before the training could begin", self.spent * 2
             )
 
     def is_news(self) -> bool:
@@ -148,7 +148,7 @@ class TimeLimit:
 
     @contextmanager
     def beside(self, kind: str) -> Iterator[None]:
-        """Work beside the training, which takes time and says nothing of the pace."""
+        """Time work beside the training, such as validation and saving, which does not count for the pace."""
         begun = now()
         try:
             yield
@@ -157,13 +157,13 @@ class TimeLimit:
             self._apart += self.apart[kind]
 
     def saving(self, size: int) -> float:
-        """Return the seconds to save so many bytes: as the last time, or at the usual speed of a disk."""
+        """Return the seconds to save a checkpoint of a size in bytes: as the last time, or at the usual speed of a disk."""
         return self.apart.get("saving", size / _BYTES_A_SECOND)
 
     def replanned(
         self, done: int, *, closing: float = 0.0, between: float = 0.0, settle: Callable[[], None] = lambda: None
     ) -> int | None:
-        """Return the work in all, where a plan is made or changed now; else None. To be called after each piece.
+        """Return the total work if the plan is made or changed now, else None; to be called after each piece of work.
 
         Args:
             done: work so far.
@@ -211,7 +211,7 @@ class TimeLimit:
         return None
 
     def _is_due(self, clock: float, done: float) -> bool:
-        """True if the pace is looked at now."""
+        """True if it is time to measure the pace."""
         since = clock - self._mark - self._apart
         if not self.planned:
             enough = self._pieces - _UNCOUNTED >= _MEASURED and since >= self.seconds * _MEASURED_SHARE
@@ -220,20 +220,26 @@ class TimeLimit:
         return done > self._done and clock - self._looked >= between
 
     def _first_plan(self, done: int, fits: float, closing: float) -> int:
+        """Return the total work of the first plan. Raises ConfigError: too little time for a useful training."""
         total = min(self.most, done + fits)
         if total - self.start < self.fewest:
             needed = self.spent + closing + (self.fewest + self.start - done) * self._pace
-            raise self._too_little(f"{self.shown}: {int(total - self.start):,} of {int(self.fewest):,}", needed)
+            raise self._too_little(
+                f"{self.shown}, enough for {int(total - self.start):,} of the {int(self.fewest):,} steps or words needed",
+                needed,
+            )
         return self._plan(done, int(total))
 
     def _plan(self, done: int, total: int) -> int:
+        """Add a plan: the work done, and the total."""
         self.planned.append((done, total))
         return total
 
     def _too_little(self, got: str, needed: float) -> ConfigError:
+        """Return the error that the time is too short for the training, with the minutes that are needed."""
         least = math.ceil(needed * 1.1 / 6) / 10
         return ConfigError(
             "too little time for this training on this machine", where="minutes", got=got,
             expected=f"at least about {least:,g} minutes",
-            hint=f"--minutes {max(least, 2 * self.seconds / 60):.3g}, or a smaller model, or less text",
+            hint=f"use --minutes {max(least, 2 * self.seconds / 60):.3g}, a smaller model, or less text",
         )  # fmt: skip

@@ -76,11 +76,11 @@ def seen_from(folder: Path) -> Iterator[None]:
 
 
 def quiet(_: Progress) -> None:
-    """The report that says nothing."""
+    """Report no progress."""
 
 
 def automatic(_: Progress) -> None:
-    """The default report: a call from Python draws its own progress instead, where the output is a screen."""
+    """Stand for the default report of progress: a call from Python draws its own if the output is a screen."""
 
 
 class Stopped(BaseException):
@@ -91,7 +91,7 @@ class Stopped(BaseException):
     """
 
     def __new__(cls, signum: int, saved: str | None = None) -> "Stopped":
-        """The class that the signal asks for."""
+        """Make the class that fits the signal: for SIGINT one that is a `KeyboardInterrupt` too."""
         return super().__new__(_StoppedByKey if cls is Stopped and signum == signal.SIGINT else cls)
 
     def __init__(self, signum: int, saved: str | None = None) -> None:
@@ -101,11 +101,11 @@ class Stopped(BaseException):
 
 
 class _StoppedByKey(Stopped, KeyboardInterrupt):
-    """By Ctrl-C."""
+    """A stop by Ctrl-C (SIGINT)."""
 
 
 class StopRequest(Stopped):
-    """One of the command line, never a `KeyboardInterrupt`: click, and loops of others, answer that themselves."""
+    """A stop of the command line, never a `KeyboardInterrupt`: click and other libraries answer that themselves."""
 
 
 class StopFlag:
@@ -179,6 +179,7 @@ def raise_on_stop_signals() -> None:
 
 
 def _raise_stopped(signum: int, frame: FrameType | None) -> None:
+    """Handle a stop signal: raise `StopRequest` in the running code, or, in a callback that hides errors, in its caller."""
     global _RAISED
     _RAISED = signum
     _ANSWERED.set()
@@ -223,6 +224,7 @@ def answer_stop_signals(say: Callable[[str], None], end: Callable[[int], None] =
 
 
 def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -> None:
+    """Wait for a stop signal, say that the process is stopping, and end the process if it does not stop in time."""
     heard = 0
     while heard not in _STOPS:
         heard = os.read(wake, 1)[0]
@@ -232,7 +234,7 @@ def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -
         seconds, answered = time.monotonic() - began, _ANSWERED.is_set()
         if not spoken and seconds >= _SPEAK_AFTER_S and not (answered and _SAVERS):  # a loop says itself what it saves
             spoken = True
-            say("stopping … (press again to stop now)")
+            say("stopping … (press Ctrl-C again to stop now)")
         again = bool(select.select([wake], [], [], 0)[0]) and os.read(wake, 1)[0] in _STOPS
         if again or (not _SAVERS and seconds >= (_UNWIND_S if answered else _NATIVE_S)):
             end(heard)
@@ -277,14 +279,14 @@ def ahead(items: Iterable[Item], waiting: int) -> Iterator[Item]:
 
 
 class Stopwatch:
-    """Seconds since it was made, by the monotonic clock."""
+    """A stopwatch: seconds since it was made, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Return the seconds so far."""
+        """Return the seconds since the stopwatch was made."""
         return time.monotonic() - self._start
 
 
@@ -305,8 +307,10 @@ def process_number(variable: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        hint = f"torchrun sets it; without torchrun: unset {variable}"
-        raise ConfigError("not a number of processes", where=variable, got=repr(text[:60]), hint=hint)
+        hint = f"torchrun sets this variable; without torchrun: unset {variable}"
+        raise ConfigError(
+            "the environment variable must be a whole number", where=variable, got=repr(text[:60]), hint=hint
+        )
     return int(text)
 
 
@@ -334,9 +338,9 @@ def need_address_space(megabytes: int) -> None:
     need = megabytes + _SPACE_OF_A_CORE * max(0, cpu_count() - 2)
     if limit < need << 20:
         raise BudgetError(
-            "the libraries that this needs do not fit into the address space", where="ulimit -v",
+            "the libraries that this command needs do not fit into the allowed address space", where="ulimit -v",
             got=f"{limit >> 20:,} MB", expected=f"at least {need:,} MB",
-            hint="ulimit -v unlimited; a limit of memory in use is what --memory has, or systemd-run -p MemoryMax=…",
+            hint="ulimit -v unlimited; to limit the memory that is used: --memory, or systemd-run -p MemoryMax=…",
         )  # fmt: skip
 
 
@@ -465,6 +469,7 @@ def usual_products() -> Iterator[None]:
 
 
 def _switch_of_products() -> Any:
+    """Return torch's switch for the library that multiplies matrices on a CPU."""
     import torch
 
     return torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -481,6 +486,7 @@ def _is_exact() -> bool:
 
 @cache
 def _multiplies_slowly() -> bool:
+    """True if MKL multiplies float32 matrices slowly here: a CPU of AMD with AVX-512, without AMX."""
     import torch
 
     with suppress(OSError, AttributeError):
@@ -491,6 +497,7 @@ def _multiplies_slowly() -> bool:
 
 
 def _set_malloc(options: Mapping[int, int]) -> None:
+    """Set options of glibc's malloc; elsewhere nothing happens."""
     if sys.platform == "linux":
         import ctypes
 
@@ -509,5 +516,5 @@ def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device"
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if found[name]))
     if not found.get(wanted):
         there = ", ".join(name for name, ok in found.items() if ok)
-        raise ConfigError("the device is not on this machine", where="device", got=wanted, expected=there)
+        raise ConfigError("this machine does not have the device", where="device", got=wanted, expected=there)
     return torch.device(wanted)

@@ -43,12 +43,12 @@ def shown_value(value: Any) -> str:
     try:
         return _SHORT.repr(value)
     except ValueError:  # Python prints no integer of more than 4,300 digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting as it is declared; see `setting`."""
+    """The declaration of one setting: default, help, bounds, and where it counts; made by `setting`."""
 
     default: Any
     description: str
@@ -106,8 +106,8 @@ def minutes_setting() -> Any:
     """Declare the setting that limits the time of a training."""
     return setting(
         None,
-        "minutes that the training may take in all; as much is learned as fits, by a schedule that is planned from the "
-        "measured pace; settings that say how much to learn are then the most",
+        "maximum minutes for the whole training; the number of steps and the schedule of the learning rate are planned "
+        "from the measured speed; settings such as epochs and steps are then upper limits",
         gt=0,
         le=10**6,
     )
@@ -159,7 +159,7 @@ class Settings:
             getattr(self, name)()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"settings are not changed: model_copy(update={{{name!r}: …}}) makes others")
+        raise AttributeError(f"settings cannot be changed; make a changed copy with model_copy(update={{{name!r}: …}})")
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.model_dump() == other.model_dump()
@@ -267,6 +267,7 @@ def _model(cls: type[Settings]) -> "type[BaseModel]":
 
 
 def _looked_at(check: Callable[[Any], None], value: Any) -> Any:
+    """Return the value of a setting after its check has passed."""
     check(value)
     return value
 
@@ -290,7 +291,7 @@ def _refuse_strange(
                 continue
             refuse_controls(text, at, but="\t\n\r" if cls.model_fields[name].prose else "")
             if "Path" not in str(cls.model_fields[name].annotation) and not is_unicode(text):
-                raise ConfigError("it holds bytes that are no UTF-8", where=at, got=ascii(text))
+                raise ConfigError("the value contains bytes that are not UTF-8", where=at, got=ascii(text))
 
 
 def bounds_of(one: Setting) -> str:

@@ -106,12 +106,15 @@ def test_an_array_without_rows(tmp_path):
     assert restored(tmp_path, shape=(0, 100))[0] == nothing
     found, kept = restored(tmp_path, shape=(1, 100))
     assert found is None
-    assert kept.notes[0] == f"checkpoint step-00000003 refused: {VECTORS} has 0 bytes, and its array here 400"
+    assert (
+        kept.notes[0]
+        == f"checkpoint step-00000003 cannot be used: {VECTORS} has 0 bytes, but the array for this file has 400"
+    )
     with (tmp_path / "step-00000003" / VECTORS).open("ab") as file:
         file.write(b"x")
     found, kept = restored(tmp_path, shape=(0, 100))
     assert found is None
-    assert kept.notes[0] == f"checkpoint step-00000003 refused: {VECTORS} has 1 of 0 bytes"
+    assert kept.notes[0] == f"checkpoint step-00000003 cannot be used: {VECTORS} has 1 of 0 bytes"
 
 
 def test_two_checkpoints_are_kept_and_the_newest_is_used(tmp_path):
@@ -150,7 +153,7 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(name
         "gone": f"[Errno 2] No such file or directory: '{file}'",
     }
     reason = reasons.get(damage, f"{name} has {len(changed or b'')} of {size} bytes")
-    assert kept.notes == [f"checkpoint step-00000002 refused: {reason}"]
+    assert kept.notes == [f"checkpoint step-00000002 cannot be used: {reason}"]
     assert kept.newest == tmp_path / "step-00000001"
     kept.save(2, State(2).files())  # the same step is made again, over the damaged one
     kept.save(3, State(3).files())
@@ -164,14 +167,14 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint, "_refuse_other_size", lambda *_: None)
     found, kept = restored(tmp_path)
     assert found == State(1)
-    assert kept.notes == [f"checkpoint step-00000002 refused: {VECTORS} has changed since it was written"]
+    assert kept.notes == [f"checkpoint step-00000002 cannot be used: {VECTORS} has changed since it was written"]
 
 
 def test_an_array_of_another_size_is_refused(tmp_path):
     saved(tmp_path, 1)
     found, kept = restored(tmp_path, shape=(700, 499))
     assert found is None
-    assert f"{VECTORS} has 1400000 bytes, and its array here 1397200" in kept.notes[0]
+    assert f"{VECTORS} has 1400000 bytes, but the array for this file has 1397200" in kept.notes[0]
 
 
 def test_an_array_that_must_not_change_is_a_mistake(tmp_path):

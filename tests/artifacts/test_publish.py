@@ -85,7 +85,7 @@ def test_the_manifest_of_another_program(tmp_path, manifest):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / MANIFEST).write_bytes(manifest)
     (tmp_path / "site" / "index.html").write_text("hello")
-    refused_and_untouched(tmp_path / "site", StorageError, "not wordpipe's")
+    refused_and_untouched(tmp_path / "site", StorageError, "not from wordpipe")
 
 
 def test_a_folder_with_other_files(tmp_path):
@@ -109,7 +109,9 @@ def test_a_foreign_link_inside_an_artifact(target, tmp_path, name):
 
 
 def test_an_artifact_of_another_kind(target):
-    refused_and_untouched(target, ArtifactError, "is a corpus artifact, and this would replace it by words", "words")
+    refused_and_untouched(
+        target, ArtifactError, "is a corpus artifact, which a new artifact of the kind words would replace", "words"
+    )
 
 
 def test_an_index_in_the_way_has_its_article(tmp_path):
@@ -120,7 +122,7 @@ def test_an_index_in_the_way_has_its_article(tmp_path):
 
 def test_a_file_or_link_at_the_target(tmp_path, target):
     (tmp_path / "file").write_bytes(b"precious")
-    refused_and_untouched(tmp_path / "file", StorageError, "is a file")
+    refused_and_untouched(tmp_path / "file", StorageError, "is an existing file")
     (tmp_path / "link").symlink_to(target)
     refused_and_untouched(tmp_path / "link", StorageError, "symbolic link")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
@@ -130,7 +132,7 @@ def test_a_file_or_link_at_the_target(tmp_path, target):
 @pytest.mark.parametrize("name", [".", "..", "/", "corpus/.."])
 def test_a_target_without_a_name(target, monkeypatch, name):
     monkeypatch.chdir(target.parent)
-    with pytest.raises(StorageError, match="name of its own"):
+    with pytest.raises(StorageError, match="must end in a name"):
         check_replaceable(Path(name), "corpus")
 
 
@@ -371,7 +373,7 @@ def test_a_lock_file_with_anything_in_it(target, content):
         path.write_bytes(content)
         with pytest.raises(LockedError) as caught, OutputLock(target):
             pass
-        assert caught.value.what == "another run is writing it"
+        assert caught.value.what == "another run is writing this output"
     with OutputLock(target):
         assert json.loads(path.read_bytes())["pid"] == os.getpid()
 

@@ -120,7 +120,7 @@ def test_paths_that_leave_the_artifact_are_refused(target, tmp_path):
     secret.write_bytes(b"secret")
     good = manifest_for([OutputEntry(path="secret", bytes=6, blake3="0" * 64)]).to_bytes()
     for path in ("../secret", str(secret), "parts/../../secret", "", ".", "a//b", MANIFEST):
-        with pytest.raises(ValueError, match="no path of a file inside"):
+        with pytest.raises(ValueError, match="not the path of a file inside"):
             OutputEntry(path=path, bytes=6, blake3="0" * 64)
         (target / MANIFEST).write_bytes(good.replace(b'"secret"', f'"{path}"'.encode()))
         assert refused(target, verify=False).where == str(target / MANIFEST)
@@ -129,7 +129,7 @@ def test_paths_that_leave_the_artifact_are_refused(target, tmp_path):
 def test_wrong_kind(target):
     error = refused(target, kinds=["words", "model"])
     assert (error.got, error.expected) == ("corpus", "words or model")
-    assert error.hint == "make one with: wordpipe train word2vec"
+    assert error.hint == "make the right kind with: wordpipe train word2vec"
 
 
 def test_no_artifact_at_all(tmp_path):

@@ -150,17 +150,17 @@ def test_a_regular_file_is_opened_and_nothing_else(tmp_path):
     for name, what in {
         "pipe": "a pipe or a device", "zero": "a pipe or a device", "": "this is a folder",
         "absent": "the file does not exist", "file/below": "the file does not exist",
-        "x" * 300: "not a file that can be opened", "a\0b": "not a file that can be opened",
+        "x" * 300: "the file cannot be opened", "a\0b": "the file cannot be opened",
     }.items():  # fmt: skip
         with pytest.raises(InputError, match=what):
             open_regular_file(tmp_path / name)
-    with pytest.raises(InputError, match="too large to be read whole; got 4 bytes; expected at most 3"):
+    with pytest.raises(InputError, match="too large; got 4 bytes; expected at most 3"):
         open_regular_file(file, limit=3)
 
 
 def test_a_line_without_an_end_is_refused():
     assert list(bounded_lines(io.BytesIO(b"a\n\nbcd"), "f", 3)) == [b"a\n", b"\n", b"bcd"]
-    with pytest.raises(InputError, match="f, line 2: a line does not end; expected at most 3 bytes"):
+    with pytest.raises(InputError, match="f, line 2: the line is too long; expected at most 3 bytes"):
         list(bounded_lines(io.BytesIO(b"a\nbcde\n"), "f", 3))
 
 
@@ -173,5 +173,5 @@ def test_facts_have_their_type():
         ("absent", int, None), ("wrong", int, None), ("yes", int, None), ("dim", bool, None), ("of", dict, None),
         ("dim", int, 33), ("huge", int, None), ("far", float, None),
     ]:  # fmt: skip
-        with pytest.raises(ArtifactError, match=f"m: the fact is .*expected {name}: {kind.__name__}"):
+        with pytest.raises(ArtifactError, match=f"m: a value is .*expected {name}: {kind.__name__}"):
             read_fact(facts, name, kind, "m", least=least)

@@ -372,7 +372,7 @@ def test_nothing_is_written_into_an_artifact(tmp_path, built):
 
 
 def test_a_device_is_not_replaced():
-    with pytest.raises(StorageError, match="no file"):
+    with pytest.raises(StorageError, match="is not a file"):
         write(Path("/dev/null"), b"new")
 
 

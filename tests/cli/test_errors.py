@@ -167,7 +167,7 @@ def test_a_stop_is_answered_while_native_code_runs():
         time.sleep(0.2)
         busy.send_signal(signal.SIGINT)
         assert busy.wait(60) == -signal.SIGINT
-        assert busy.stderr.read() == "stopping … (press again to stop now)\n"
+        assert busy.stderr.read() == "stopping … (press Ctrl-C again to stop now)\n"
 
 
 @pytest.mark.landing
@@ -179,7 +179,7 @@ def test_a_loop_that_saves_is_waited_for_until_the_second_signal():
         assert busy.stdout.readline() == "ready\n"
         time.sleep(0.2)
         busy.send_signal(signal.SIGTERM)
-        assert busy.stderr.readline() == "stopping … (press again to stop now)\n"
+        assert busy.stderr.readline() == "stopping … (press Ctrl-C again to stop now)\n"
         time.sleep(3)
         assert busy.poll() is None
         busy.send_signal(signal.SIGTERM)
@@ -352,7 +352,7 @@ def test_a_text_without_quotes_in_a_config_is_shown(cli, tmp_path):
     config.write_text('workdir = "run"\n[stage.corpus]\ncommand = "ingest"\ntext_field = report\n')
     found = cli("status", config).err
     assert "(at line 4, column 14); got text_field = report\n" in found
-    assert found.endswith('hint: a text stands in quotes: name = "text"\n')
+    assert found.endswith('hint: a text must be in quotes: name = "text"\n')
     config.write_text("[stage.corpus\n")
     assert "hint" not in cli("status", config).err
 

@@ -29,7 +29,8 @@ def test_nothing_is_replaced_without_force(cli, built, tmp_path, name):
     refused = run(cli, built, COMMANDS[name], output)
     assert refused.code == 2
     assert refused.err.splitlines() == [
-        f"wordpipe: error: {output}: it is there already", "  hint: --force replaces it; or name another with -o",
+        f"wordpipe: error: {output}: the output exists already",
+        "  hint: replace the output with --force, or choose another output with -o",
     ]  # fmt: skip
     assert output.stat().st_ino == before
     assert run(cli, built, COMMANDS[name], output, "--force").code == 0
@@ -72,5 +73,5 @@ def test_in_python_a_file_is_replaced_unless_that_is_refused(built, tmp_path):
     ):
         assert make()
         assert make()
-        with pytest.raises(ConfigError, match="it is there already"):
+        with pytest.raises(ConfigError, match="the output exists already"):
             make(replace=False)

@@ -62,8 +62,8 @@ def test_run_and_status_read_the_config_of_the_folder(project, cli, monkeypatch,
     result = cli("run")
     assert result.code == 2
     assert (
-        result.err
-        == "wordpipe: error: wordpipe.toml: the config file does not exist\n  hint: wordpipe init writes one\n"
+        result.err == "wordpipe: error: wordpipe.toml: the config file does not exist\n"
+        "  hint: write a new config file with: wordpipe init\n"
     )
 
 
@@ -168,7 +168,7 @@ def test_an_environment_that_names_no_number_of_processes(project, cli, monkeypa
     monkeypatch.setenv(variable, value)
     result = cli("ingest", "texts", "-o", "x")
     assert result.code == 2
-    assert f"{variable}: not a number of processes" in result.err
+    assert f"{variable}: the environment variable must be a whole number" in result.err
     assert len(result.err) < 400
 
 

@@ -53,7 +53,7 @@ def test_they_are_refused_by_name(cli, words, tmp_path, monkeypatch, arguments, 
     before = sorted(tmp_path.iterdir())
     done = cli(*(one.format(notes="notes.txt", words=words, strange=text) for one in arguments))
     assert done.code == 2
-    assert f"{named}: it holds a control character (U+00" in done.err
+    assert f"{named}: the text contains a control character (U+00" in done.err
     assert ONLY_PRINTED.fullmatch(done.err)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -72,7 +72,7 @@ def test_values_of_a_config_are_refused_by_name(tmp_path, cli, key, value, text)
     for command in ("status", "run"):
         done = cli(command, config)
         assert done.code == 2
-        assert f"{key}: it holds a control character" in done.err
+        assert f"{key}: the text contains a control character" in done.err
         assert ONLY_PRINTED.fullmatch(done.err)
     assert [one.name for one in tmp_path.iterdir()] == ["wordpipe.toml"]
 
@@ -81,7 +81,7 @@ def test_a_prefix_may_have_lines_and_tabs_and_no_more():
     from wordpipe.training.settings import Seq2SeqSettings
 
     assert Seq2SeqSettings.make({"prefix": "to German:\n\t"}).prefix == "to German:\n\t"
-    with pytest.raises(ConfigError, match=r"prefix: it holds a control character \(U\+001B\)"):
+    with pytest.raises(ConfigError, match=r"prefix: the text contains a control character \(U\+001B\)"):
         Seq2SeqSettings.make({"prefix": "\x1b[0m"})
 
 
@@ -89,7 +89,7 @@ def test_settings_are_texts_and_paths_may_be_bytes():
     from wordpipe.corpus.settings import IngestSettings
     from wordpipe.training.contrastive.settings import StaticSettings
 
-    with pytest.raises(ConfigError, match="title_field: it holds bytes that are no UTF-8"):
+    with pytest.raises(ConfigError, match="title_field: the value contains bytes that are not UTF-8"):
         IngestSettings.make({"title_field": LATIN})
     assert str(StaticSettings.make({"pairs": LATIN}).pairs) == LATIN
     assert issubclass(IngestSettings, Settings)
@@ -101,7 +101,7 @@ def test_the_cache(monkeypatch, tmp_path, cli, words):
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/\x1b[2J")
     done = cli("query", words, "sea")
     assert (done.code, done.out) == (2, "")
-    assert "XDG_CACHE_HOME: it holds a control character (U+001B)" in done.err
+    assert "XDG_CACHE_HOME: the text contains a control character (U+001B)" in done.err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_names_of_files_that_are_no_utf_8(cli, tmp_path, monkeypatch):
 def test_conditions_that_are_no_utf_8(cli, built, condition):
     done = cli("query", built / "index", "the sea", "--where", condition)
     assert done.code == 2
-    assert "--where: it holds bytes that are no UTF-8" in done.err
+    assert "--where: the value contains bytes that are not UTF-8" in done.err
     assert "Traceback" not in done.err
 
 

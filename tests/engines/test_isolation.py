@@ -97,8 +97,8 @@ def test_an_address_where_nobody_listens_is_refused_at_once(capfd):
     ("answer", "said"),
     [
         (None, "no answer within 0.2 s"),
-        (b"", "does not speak as Ray"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak as Ray"),
+        (b"", "is not a Ray cluster"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not a Ray cluster"),
     ],
 )
 def test_an_address_where_another_program_listens_is_refused(monkeypatch, answer, said):

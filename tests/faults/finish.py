@@ -114,7 +114,7 @@ def _going_on(room: Room) -> None:
             time.sleep(0.02)
         done = room.run("finish", "out")
         room.fired += 1
-        room.said(done, {7}, names=["another run is writing it"])
+        room.said(done, {7}, names=["another run is writing this output"])
         _kept(room, before)
     finally:
         code = child.signal(signal.SIGINT)

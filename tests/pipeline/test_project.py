@@ -48,9 +48,10 @@ def parquet():
 def test_the_figures_for_the_default_are_the_measured_ones():
     result = json.loads((RESULTS / "retrieval.json").read_text())
     left_out = [one["ndcg_at_10"] for one in result["leave_one_out"].values()]
-    assert f"{100 * sum(left_out) / len(left_out):.1f} of 100 in the mean of four" in WHY
+    assert f"{100 * sum(left_out) / len(left_out):.1f} of 100" in WHY
     twice = result["controls"]["mean"]["bm25_twice"]
-    assert f"(BM25) {100 * result['mean']['bm25']:.1f}, words asked twice {100 * twice:.1f}" in WHY
+    assert f"(BM25): {100 * result['mean']['bm25']:.1f}; words alone with feedback" in WHY
+    assert WHY.endswith(f" {100 * twice:.1f}")
     assert len(left_out) == 4
 
 
@@ -134,7 +135,9 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     project = init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
     assert (project.id_like, "id_field" in project.settings) == ("code", False)
     config = tmp_path / "p" / CONFIG
-    why = "no field is called id, but this one is different in each of the first records: answers show its value"
+    why = (
+        "no field is called id, but the values of this field differ in all of the first records; answers show the value"
+    )
     assert f'\n# id_field = "code"  # {why}\n' in config.read_text()
     config.write_text(config.read_text().replace("# id_field", "id_field"))
     assert Pipeline(config).stages[0].settings["id_field"] == "code"
@@ -144,7 +147,7 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     assert "if another field contains the ids" in " ".join(
         cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split()
     )
-    assert '\n# id_field = "NAME"  # no field is called id, NAME the one' in (tmp_path / "r" / CONFIG).read_text()
+    assert '\n# id_field = "NAME"  # no field is called id, so replace NAME' in (tmp_path / "r" / CONFIG).read_text()
 
 
 def test_several_sources(tmp_path, cli):
@@ -175,7 +178,7 @@ def test_names_that_toml_must_quote_come_back(tmp_path):
 @pytest.mark.parametrize("data", [b'{"n": 3}\n', b"[1]\n", b"\n", b"{" * 90_000])
 def test_records_without_text_are_refused(tmp_path, data):
     (tmp_path / "r.jsonl").write_bytes(data)
-    with pytest.raises(InputError, match="no field of the first records holds text"):
+    with pytest.raises(InputError, match="no field of the first records contains text"):
         init_project(tmp_path / "p", source=tmp_path / "r.jsonl")
     assert not (tmp_path / "p").exists()
 

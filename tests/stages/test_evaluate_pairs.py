@@ -207,7 +207,7 @@ def test_unequal_numbers_of_lines(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "settings", "word"),
     [
-        ("a.tsv", b"ein\tone\nzwei\n", {}, r"a\.tsv:2: this line does not belong"),
+        ("a.tsv", b"ein\tone\nzwei\n", {}, r"a\.tsv:2: this line has the wrong form"),
         ("a.txt", b"ein\n", {}, r"a\.txt:1"),
         ("a.tsv", b"", {}, "there is no pair"),
         ("a.tsv", b"\n\n", {}, "there is no pair"),

@@ -209,7 +209,7 @@ def test_an_output_that_may_not_be_replaced_is_refused(tmp_path):
     for name, message in (
         ("notes.txt", "numpy is a folder, not a file"),
         ("folder", "other files"),
-        ("link", "a file or a link"),
+        ("link", "file or link"),
     ):
         with pytest.raises(StorageError, match=message):
             stage.export(made, "sentence-transformers", tmp_path / name)

@@ -102,8 +102,10 @@ def test_every_command_names_a_stopped_run(stopped, cli, monkeypatch):
     ):  # fmt: skip
         found = cli(*args)
         assert found.code == 4, (args, found.err)
-        assert "half: no artifact yet: a training that was stopped at step 3 of 12, or goes on" in found.err, args
-        assert re.search(r"or make a model of what is there: wordpipe finish \S*half\n", found.err), args
+        assert (
+            "half: not an artifact yet: its training was stopped at step 3 of 12, or is still running" in found.err
+        ), args
+        assert re.search(r"or make a model from the work so far: wordpipe finish \S*half\n", found.err), args
     assert "progress" in cli("show", "half").out
     assert [run["steps"] for run in wordpipe.plot(partial)["runs"]] == [
         run["steps"] for run in wordpipe.plot("half")["runs"]
@@ -119,12 +121,12 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
     # it goes on
     from wordpipe.artifacts import OutputLock
 
-    with OutputLock(stopped), pytest.raises(LockedError, match="another run is writing it"):
+    with OutputLock(stopped), pytest.raises(LockedError, match="another run is writing this output"):
         wordpipe.finish(stopped)
     # its inputs have changed
     shutil.copytree(run / "tokens", tmp_path / "tokens")
     wordpipe.tokenize(run / "corpus", output=run / "tokens", vocab_size=600)
-    with pytest.raises(ArtifactError, match="what it was made from has changed since"):
+    with pytest.raises(ArtifactError, match="of the stopped run have changed since"):
         wordpipe.finish(stopped)
     shutil.rmtree(run / "tokens")
     shutil.copytree(tmp_path / "tokens", run / "tokens")

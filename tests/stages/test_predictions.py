@@ -164,7 +164,7 @@ def test_a_table_that_says_nothing_is_refused(tmp_path, monkeypatch):
     rows = [{"labels": ["a"], "probabilities": [1.0], "gold_label": "a"}]
     path = stored(tmp_path, "classifier", rows, "label")
     monkeypatch.setitem(PREDICTED, "classifier", PREDICTED["score"])
-    with pytest.raises(ArtifactError, match="what a model says"):
+    with pytest.raises(ArtifactError, match="no column with predictions"):
         table_of(path)
 
 

@@ -110,16 +110,16 @@ def test_a_range_of_an_object_that_changed_is_refused(bucket):
 
 
 REFUSALS = [
-    (403, "SignatureDoesNotMatch", "does not allow it with these keys"),
-    (403, "InvalidAccessKeyId", "does not allow it with these keys"),
-    (401, "AccessDenied", "does not allow it with these keys"),
-    (403, "QuotaExceeded", "no room"),
-    (507, "XMinioStorageFull", "no room"),
+    (403, "SignatureDoesNotMatch", "does not allow this request with these keys"),
+    (403, "InvalidAccessKeyId", "does not allow this request with these keys"),
+    (401, "AccessDenied", "does not allow this request with these keys"),
+    (403, "QuotaExceeded", "no space left"),
+    (507, "XMinioStorageFull", "no space left"),
     (404, "NoSuchBucket", "bucket does not exist"),
-    (501, "NotImplemented", "under a condition"),
+    (501, "NotImplemented", "does not support conditional writes"),
     (400, "ExpiredToken", "refused the request"),
-    (503, "SlowDown", "has failed"),
-    (500, "InternalError", "has failed"),
+    (503, "SlowDown", "the store failed"),
+    (500, "InternalError", "the store failed"),
 ]
 
 

@@ -169,7 +169,7 @@ def test_a_part_that_is_gone_or_was_changed_is_named(url, folders, tmp_path, buc
     data[random.randrange(len(data))] ^= 1 << random.randrange(8)
     (tmp_path / "part").write_bytes(data)
     opened.upload(part, tmp_path / "part")
-    with pytest.raises(ArtifactError, match="not what the manifest says") as caught:
+    with pytest.raises(ArtifactError, match="differs from its entry in the manifest") as caught:
         Artifact(url)
     assert caught.value.where == f"s3://{bucket}/{part}"
     opened.remove([part])
@@ -199,11 +199,11 @@ def test_what_may_not_be_replaced(url, folders, bucket, tmp_path):
         remote(url)
     opened.remove(["run/corpus/notes.txt"])
     opened.write_if("run/corpus/manifest.json", b'{"name": "an extension"}', None)
-    with pytest.raises(StorageError, match="not wordpipe's"):
+    with pytest.raises(StorageError, match="not from wordpipe"):
         remote(url)
     opened.remove(["run/corpus/manifest.json"])
     remote(url).send(folders(1))
-    with pytest.raises(ArtifactError, match="this would replace it by tokens"):
+    with pytest.raises(ArtifactError, match="which a new artifact of the kind tokens would replace"):
         RemoteOutput(url_of(url), "tokens")
     with pytest.raises(ConfigError, match="inside another artifact"):
         remote(f"{url}/below")

@@ -94,5 +94,5 @@ def test_a_stopped_run_is_ended_where_it_is_or_cooled_down(how, tmp_path):
 
 
 def test_without_a_checkpoint_nothing_is_ended(tmp_path):
-    with pytest.raises(ArtifactError, match="other inputs, or of other settings"):
+    with pytest.raises(ArtifactError, match="the inputs or the settings of the stopped run"):
         training(settings_of("mlm"), tmp_path, ending=Ending(finish="as it is"))

@@ -156,7 +156,7 @@ def test_a_server_that_cannot_start_says_so(records, tmp_path, cli, monkeypatch)
         wordpipe.serve(records, port=0, token_file=tmp_path)
     (tmp_path / "good").write_text("0123456789abcdef\n")
     (tmp_path / "good").chmod(0o600)
-    with pytest.raises(ConfigError, match="host: it holds a control character"):
+    with pytest.raises(ConfigError, match="host: the text contains a control character"):
         wordpipe.serve(records, port=0, host="a\0b", token_file=tmp_path / "good")
     for host in ("a" * 300, "no such host", "256.1.1.1", "192.0.2.1"):
         with pytest.raises(WordpipeError, match="address"):

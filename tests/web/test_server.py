@@ -255,7 +255,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_old_one(generations, tmp_
             raise AssertionError(found)
 
         publish(tmp_path / "broken", tmp_path / "index")
-        assert "its content has changed" in health("stale")["error"]
+        assert "content of the file has changed" in health("stale")["error"]
         with urlopen(server.url + "/search?q=salt&k=1") as reply:
             assert json.load(reply)["metadata"]["gen"] == "one"
         assert "the old one answers on" in reports[0]

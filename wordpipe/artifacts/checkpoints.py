@@ -74,7 +74,7 @@ class Checkpoint:
     files: Mapping[str, Mapping[str, Any]]  # what every file should be: its `bytes` and its `blake3`
 
     def read_bytes(self, name: str) -> bytes:
-        """Return all of a file; raises as `read_into`."""
+        """Return the bytes of a file of the checkpoint; raises as `read_into`."""
         self._refuse_other_size(name)
         data = (self.folder / name).read_bytes()
         self._refuse_changed(name, hash_bytes(data))
@@ -91,7 +91,9 @@ class Checkpoint:
         assert array.flags.writeable, f"{name} is to be read into an array that must not change"
         self._refuse_other_size(name)
         if array.nbytes != self.files[name]["bytes"]:
-            raise ValueError(f"{name} has {self.files[name]['bytes']} bytes, and its array here {array.nbytes}")
+            raise ValueError(
+                f"{name} has {self.files[name]['bytes']} bytes, but the array for this file has {array.nbytes}"
+            )
         hasher = blake3()
         with (self.folder / name).open("rb") as file:
             for block in array_blocks(array):
@@ -126,11 +128,11 @@ class Checkpoints:
 
     @property
     def newest(self) -> Path | None:
-        """The last checkpoint, if there is any."""
+        """The folder of the last checkpoint, if there is any."""
         return self._folder(self._known[0]) if self._known else None
 
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
-        """Write a checkpoint, then forget all but the last two; its folder. One of this very step stays as it is.
+        """Write a checkpoint, remove all but the last two, and return its folder; one of the same step stays as it is.
 
         The files are taken one after the other, name and content, block by block (`array_blocks` of an array). A block must
         not change while it is written.
@@ -178,7 +180,7 @@ class Checkpoints:
             try:
                 loaded = load(Checkpoint(entry["step"], self._folder(entry), entry["files"]))
             except _UNUSABLE as error:
-                self.notes.append(f"checkpoint {self._folder(entry).name} refused: {error}")
+                self.notes.append(f"checkpoint {self._folder(entry).name} cannot be used: {error}")
                 continue
             self._known = [entry]
             return loaded
@@ -188,11 +190,14 @@ class Checkpoints:
     def nothing_to_finish(self) -> ArtifactError:
         """Return the error that a stopped run cannot be ended, after `restore` has found no checkpoint of this run."""
         if self.path.exists() and self.tried:
-            what, hint = "no checkpoint of the stopped run can be used", "train it again: the same command begins anew"
+            what, hint = (
+                "no checkpoint of the stopped run can be used",
+                "train again: the same command starts from the first step",
+            )
             return ArtifactError(what, where=self.path, got="; ".join(self.notes), hint=hint)
-        what = "the stopped run is of other inputs, or of other settings: what it was made from has changed since"
+        what = "the inputs or the settings of the stopped run have changed since it was stopped"
         return ArtifactError(
-            what, where=self.path, hint="put its inputs back as they were, or train anew with the same command"
+            what, where=self.path, hint="restore the inputs of the stopped run, or train again with the same command"
         )
 
     def _step_aside(self, load: Callable[[Checkpoint], T]) -> T | None:
@@ -203,15 +208,17 @@ class Checkpoints:
         found = self.restore(load)
         if found is None:
             self.notes.append(
-                "a stopped run with other settings or other data is kept: the same command as then continues it, until this "
-                "output is finished"
+                "a stopped run with other settings or other data is kept: the command of that run continues the run, until "
+                "this output is finished"
             )
         return found
 
     def _folder(self, entry: Mapping[str, Any]) -> Path:
+        """Return the folder of a checkpoint."""
         return self.path / f"step-{entry['step']:08d}"
 
     def _read_pointer(self) -> dict[str, Any] | None:
+        """Return the run and the checkpoints that LATEST.json names; None if it is missing or damaged."""
         try:
             pointer = json.loads((self.path / _POINTER).read_bytes())
             entries = [{"step": int(entry["step"]), "files": dict(entry["files"])} for entry in pointer["checkpoints"]]
@@ -223,6 +230,7 @@ class Checkpoints:
             return None
 
     def _point(self, known: list[dict[str, Any]]) -> None:
+        """Write LATEST.json with these checkpoints, in one step."""
         part = self.path / f"{_POINTER}.part"
         part.unlink(missing_ok=True)
         named = {"run": self.run_key, "checkpoints": known} | ({"about": self.about} if self.about else {})
@@ -234,7 +242,7 @@ class Checkpoints:
 
 
 def _write(path: Path, blocks: Iterable[Buffer]) -> dict[str, Any]:
-    """Write a new file, force it to the disk and say what it should be when it is read."""
+    """Write a new file of a checkpoint, force it to the disk, and return its size and hash."""
     with HashedFile(path, path.name) as file:
         for block in blocks:
             file.write(block)
@@ -267,14 +275,14 @@ class CachedFiles:
             stack.__exit__(*error)
 
     def open(self, name: str) -> HashedFile:
-        """Return a new file."""
+        """Open a new file of the table in the resume cache."""
         stack = ExitStack()
         file = stack.enter_context(self._cache.create(self._prefix + name, self._figures))
         self._open[file.name] = stack
         return file
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        """Take back a finished file."""
+        """Close a finished file of the table, which then counts."""
         self._figures["rows"] = rows
         self._open.pop(file.name).close()
         self.names.append(file.name)
@@ -312,20 +320,25 @@ class ResumeCache:
                 shutil.rmtree(self.path, ignore_errors=True)
 
     def _make_folder(self) -> None:
+        """Make the folder of the resume cache, with the recipe inside."""
         with self._lock:
             self.path.mkdir(parents=True, exist_ok=True)
             if not (self.path / _RECIPE).exists():
                 self._write_small(_RECIPE, self.recipe.encode())
 
     def _refuse_strange(self) -> None:
-        """Refuse to put a file among those of another run, or into a folder that only this machine sees.
+        """Refuse to put a file into the resume cache of another run, or into a folder that only this machine sees.
 
         Raises:
             StorageError: the folder is not that of the run that shares it.
         """
         if not self._has_our_recipe():
-            what = f"the folder of this work is not seen by {os.uname().nodename}, or belongs to another run by now"
-            hint = "all machines need the folder of the output under the same path; that of a URL is in $XDG_CACHE_HOME"
+            what = (
+                f"{os.uname().nodename} does not see the folder of this work, or the folder now belongs to another run"
+            )
+            hint = (
+                "all machines must see the output folder under the same path; if the output is a URL: $XDG_CACHE_HOME"
+            )
             raise StorageError(what, where=self.path, hint=hint)
 
     def made_figures(self, name: str) -> dict[str, Any]:
@@ -340,8 +353,8 @@ class ResumeCache:
             with suppress(OSError):
                 os.listdir(self.path)  # noqa: PTH208  (which makes NFS look again)
             time.sleep(1.0)
-        what = "a file that was finished is not there"
-        raise StorageError(what, where=self.path / name, hint="run the same command again: what is there is kept")
+        what = "a finished file is missing"
+        raise StorageError(what, where=self.path / name, hint="run the same command again: finished files are kept")
 
     def figures(self, name: str) -> dict[str, Any] | None:
         """Return the figures of a finished file; None if there is no file, or its bytes have changed since."""
@@ -422,8 +435,10 @@ class ResumeCache:
             return False
 
     def _write_small(self, name: str, data: bytes) -> None:
+        """Write the recipe or a note of the resume cache, whole."""
         with atomic_file(self.path / name) as file:
             file.write(data)
 
     def _note(self, name: str) -> Path:
+        """Return the path of the note that says a file of the resume cache is finished."""
         return self.path / f"{name}.json"

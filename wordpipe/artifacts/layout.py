@@ -19,9 +19,8 @@ from wordpipe.errors import DivergedError, WordpipeError
 
 CORPUS = pa.schema(
     [
-        pa.field(
-            "doc_id", pa.string(), nullable=False
-        ),  # BLAKE3 of its text, a pair's other, a record's fields, 80 bits
+        # doc_id: BLAKE3, 80 bits, of the document's text, of a pair's other text, of a record's fields
+        pa.field("doc_id", pa.string(), nullable=False),
         pa.field("sentence_id", pa.int32(), nullable=False),  # 0, 1, … within the document
         pa.field("title", pa.string()),
         pa.field("text", pa.string(), nullable=False),  # a document's sentences concatenate to its text
@@ -111,7 +110,7 @@ def visible_columns(schema: pa.Schema) -> dict[str, str]:
 
 
 def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Gives a row as it is shown: of texts our columns, the user's id as `id`, and the fields by their names in `metadata`.
+    """Return a function that shows a row: of texts our columns, the user's id as `id`, and the user's fields in `metadata`.
 
     What was an object is one again.
     """
@@ -139,7 +138,7 @@ def _parsed(text: str | None) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value, None for a number that JSON does not have."""
+    """Return a value of JSON, with None for numbers that JSON does not have (NaN, infinity)."""
     if isinstance(value, list):
         return [_finite(item) for item in value]
     if isinstance(value, dict):
@@ -164,7 +163,7 @@ SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source, or 
 
 
 def tokens_schema(id_type: pa.DataType, *, pairs: bool = False) -> pa.Schema:
-    """One row per sentence: subword ids without special tokens, and the sentence's words by their number.
+    """Return the schema of tokens: one row per sentence, with subword ids without special tokens and word numbers.
 
     Of pairs one row each, and with `ids_b`, the ids of the second text, which has no numbers of words: only word vectors are
     trained from these, and they read the first.
@@ -206,22 +205,22 @@ STEPS = pa.schema(  # one row per report of any training; a log, outside the dig
 
 
 def words_schema(dim: int) -> pa.Schema:
-    """One row per word, the commonest first."""
-    return pa.schema([*VOCABULARY, _vector(dim)])
+    """Return the schema of words: one row per word with its vector, the most frequent first."""
+    return pa.schema([*VOCABULARY, _vector_field(dim)])
 
 
 def ngrams_schema(dim: int) -> pa.Schema:
-    """One row per character n-gram of the words beside them, `<` and `>` for their ends, the commonest first."""
-    return pa.schema([pa.field("ngram", pa.string(), nullable=False), _vector(dim)])
+    """Return the schema of n-grams: one row per character n-gram, `<` and `>` for word ends, the most frequent first."""
+    return pa.schema([pa.field("ngram", pa.string(), nullable=False), _vector_field(dim)])
 
 
 def vectors_schema(dim: int) -> pa.Schema:
-    """Vectors alone: output vectors, a row for each row of the words' table."""
-    return pa.schema([_vector(dim)])
+    """Return the schema of vectors alone: output vectors, a row for each row of the table of words."""
+    return pa.schema([_vector_field(dim)])
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
-    """One row per embedded text; `metadata` are the columns kept from the source."""
+    """Return the schema of sentences: one row per embedded text; `metadata` are the columns kept from the source."""
     return pa.schema(
         [
             pa.field("row", pa.int64(), nullable=False),
@@ -230,29 +229,29 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
             pa.field("text", pa.string(), nullable=False),
             pa.field("source", pa.string(), nullable=False),
             pa.field("line", pa.int64(), nullable=False),
-            _vector(dim),
+            _vector_field(dim),
             *(metadata or []),
         ]
     )
 
 
 def clusters_schema(dim: int) -> pa.Schema:
-    """One row per cluster, the largest first."""
+    """Return the schema of clusters: one row per cluster, the largest first."""
     return pa.schema(
         [
             pa.field("cluster", pa.int32(), nullable=False),  # 0, 1, …
             pa.field("size", pa.int64(), nullable=False),  # rows in it
             pa.field("share", pa.float64(), nullable=False),  # of all rows
             pa.field("label", pa.string(), nullable=False),  # words that tell it from the others, parted by commas
-            pa.field("central", _list_of(pa.string()), nullable=False),  # the texts nearest to its centre
-            pa.field("central_rows", _list_of(pa.int64()), nullable=False),  # their rows
-            _vector(dim),  # the centre, a unit vector
+            pa.field("central", _list_type(pa.string()), nullable=False),  # the texts nearest to its centre
+            pa.field("central_rows", _list_type(pa.int64()), nullable=False),  # their rows
+            _vector_field(dim),  # the centre, a unit vector
         ]
     )
 
 
 def members_schema(kept: Iterable[pa.Field]) -> pa.Schema:
-    """One row per clustered text, in the order of the sentences; `kept` are columns that stand there, too."""
+    """Return the schema of a clustering's texts: one row per text, in order; `kept` are columns of the sentences."""
     return pa.schema(
         [
             pa.field("row", pa.int64(), nullable=False),  # its number among the sentences
@@ -263,23 +262,23 @@ def members_schema(kept: Iterable[pa.Field]) -> pa.Schema:
     )
 
 
-def _list_of(kind: pa.DataType) -> pa.DataType:
+def _list_type(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("item", kind, nullable=False))
 
 
-def _vector(dim: int) -> pa.Field:
+def _vector_field(dim: int) -> pa.Field:
     return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
 PREDICTED: dict[str, tuple[pa.Field, ...]] = {  # what a model says of a text, by what it has learned
     "classifier": (
-        pa.field("labels", _list_of(pa.string()), nullable=False),  # that the text has, the most probable first
-        pa.field("probabilities", _list_of(pa.float32()), nullable=False),  # of all labels, in the order of the facts
+        pa.field("labels", _list_type(pa.string()), nullable=False),  # that the text has, the most probable first
+        pa.field("probabilities", _list_type(pa.float32()), nullable=False),  # of all labels, in the order of the facts
     ),
     "score": (pa.field("score", pa.float32(), nullable=False),),
     "tagger": (
-        pa.field("tags", _list_of(pa.string()), nullable=False),  # one a word
-        pa.field("spans", _list_of(pa.struct([
+        pa.field("tags", _list_type(pa.string()), nullable=False),  # one a word
+        pa.field("spans", _list_type(pa.struct([
             pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64(), nullable=False),  # in characters
             pa.field("label", pa.string(), nullable=False), pa.field("probability", pa.float32(), nullable=False),
         ])), nullable=False),
@@ -298,7 +297,7 @@ _OF_RECORD = ("doc_id", "record_id", "title", "text", "text_b", "source", "line"
 
 
 def predictions_schema(task: str, corpus: pa.Schema) -> pa.Schema:
-    """One row per record of a corpus, in its order.
+    """Return the schema of predictions: one row per record of a corpus, in its order.
 
     Args:
         task: a key of `PREDICTED`.
@@ -310,7 +309,7 @@ def predictions_schema(task: str, corpus: pa.Schema) -> pa.Schema:
 
 
 def predicted_task(found: pa.Schema) -> str | None:
-    """Return the key of `PREDICTED` whose columns a table has; None: it has none's."""
+    """Return the task whose columns of predictions a table has, a key of `PREDICTED`; None: no task's."""
     return next((task for task, own in PREDICTED.items() if {field.name for field in own} <= {*found.names}), None)
 
 
@@ -335,7 +334,7 @@ _OF_WORDS = {field.name: field for field in (*COUNTS, *VOCABULARY, pa.field("ngr
 
 
 def misfit_of(found: pa.Schema, file: str) -> str | None:
-    """Return what a table of this name lacks, or has of another type than we write; None if it fits.
+    """Return how the schema of a table differs from the one that wordpipe writes; None if it fits.
 
     Args:
         found: its schema.
@@ -352,7 +351,7 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
         if found.get_field_index(name) < 0:  # not there, or twice
             return f"no column {name}"
     if stem == "predictions" and predicted_task(found) is None:
-        return "no column of what a model says"
+        return "no column with predictions"
     # columns of ours must have our types
     for field in found:
         if field.name == "vector" and wants_vector:
@@ -369,7 +368,7 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
         else:
             continue
         if not fits:
-            return f"the column {field.name} is {field.type}{' with gaps' * field.nullable}"
+            return f"the column {field.name} has the type {field.type}{' with null values' * field.nullable}"
     return None
 
 
@@ -388,23 +387,24 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 def leaf_paths(field: pa.Field) -> Iterator[str]:
     """Return the dotted names by which Parquet knows the leaf columns of a field, such as `ids.list.element`."""
-    return _leaves(field.name, field.type)
+    return _leaf_paths_of(field.name, field.type)
 
 
-def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+def _leaf_paths_of(path: str, kind: pa.DataType) -> Iterator[str]:
     if _is_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
+        yield from _leaf_paths_of(f"{path}.list.element", kind.value_type)
     elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+        yield from _leaf_paths_of(f"{path}.key_value.key", kind.key_type)
+        yield from _leaf_paths_of(f"{path}.key_value.value", kind.item_type)
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _leaves(f"{path}.{field.name}", field.type)
+            yield from _leaf_paths_of(f"{path}.{field.name}", field.type)
     else:
         yield path
 
 
 def _weights(column: pa.Array) -> NDArray[np.int64]:
+    """Return the bytes of each value of a column."""
     kind = column.type
     if pa.types.is_primitive(kind):
         return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
@@ -423,7 +423,7 @@ def _weights(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:
-    """Return bytes of each text, values of each list."""
+    """Return the bytes of each text, or the number of values of each list, in a column."""
     import pyarrow.compute as pc  # 50 ms that who only reads tables, as a query does, need not wait
 
     lengths = pc.list_value_length(column) if _is_list(column.type) else pc.binary_length(column)
@@ -435,15 +435,15 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
-    """Return the rows of a column, (N, D), without a copy."""
+    """Return the matrix of a column of vectors, (N, D), without a copy."""
     values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(-1, vectors.type.list_size)
 
 
 def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
-    """Return a column of rows, none of them null."""
+    """Return a column of vectors that has the rows of a matrix, none of them null."""
     values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector(values.shape[1]).type)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector_field(values.shape[1]).type)
 
 
 def unit_vectors(
@@ -460,7 +460,7 @@ def unit_vectors(
     if len(bad):
         rows = ", ".join(str(first + row) for row in bad[:5])
         what, where = f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite", f"row {rows}"
-        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors with a direction")
+        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors that are not zero")
     off = np.abs(norms_N - 1) > 1e-5
     if not off.any():
         return np.ascontiguousarray(vectors_ND, dtype=np.float32)
@@ -471,7 +471,7 @@ def unit_vectors(
 def vector_batches(
     schema: pa.Schema, vectors_ND: NDArray[np.float32], *columns: pa.Array, rows: int = 16_384
 ) -> Iterator[pa.RecordBatch]:
-    """Columns and, as the last, vectors, as batches of so many rows."""
+    """Yield batches of a table: some columns and, as the last, vectors."""
     for first in range(0, len(vectors_ND), rows):
         arrays = [*(column.slice(first, rows) for column in columns), vector_column(vectors_ND[first : first + rows])]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -65,7 +65,7 @@ class InputEntry(_Entry):
     @field_validator("path", mode="before")
     @classmethod
     def _as_unicode(cls, path: object) -> object:
-        """Linux allows any bytes in names; JSON does not."""
+        """Escape bytes in a path that are not Unicode: Linux allows any bytes in names, JSON does not."""
         return path.encode(errors="backslashreplace").decode() if isinstance(path, str) else path
 
 
@@ -81,8 +81,9 @@ class OutputEntry(_Entry):
     @field_validator("path")
     @classmethod
     def _stays_inside(cls, path: str) -> str:
+        """Refuse a path that leads out of the artifact's folder."""
         if not is_plain_path(path):
-            raise ValueError(f"{path!r} is no path of a file inside an artifact")
+            raise ValueError(f"{path!r} is not the path of a file inside an artifact")
         return path
 
 
@@ -112,15 +113,15 @@ class Manifest(_Entry):
     @field_validator("outputs")
     @classmethod
     def _are_files(cls, outputs: list[OutputEntry]) -> list[OutputEntry]:
-        """No two of one name, and none in the place of another's folder."""
+        """Refuse two outputs of one path, or one in the place of another's folder."""
         names = {one.path for one in outputs}
         folders = {path[:at] for path in names for at, letter in enumerate(path) if letter == "/"}
         if len(names) < len(outputs) or names & folders:
-            raise ValueError("two outputs have the same place")
+            raise ValueError("two outputs have the same path")
         return outputs
 
     def to_bytes(self) -> bytes:
-        """JSON with a hash of itself, so that a flipped bit in the manifest is found too."""
+        """Return the manifest as JSON with a hash of itself, so that a flipped bit in the manifest is found too."""
         body = self.model_dump(mode="json")
         text = json.dumps({**body, "blake3": _hash_json(body)}, indent=1, ensure_ascii=False)
         return text.encode(errors="backslashreplace") + b"\n"  # a lone surrogate (an undecodable file name) as \udcXX
@@ -133,8 +134,8 @@ class Manifest(_Entry):
             ArtifactError: not JSON, another program's, changed since it was written, or of another format than today's.
         """
         if not is_ours(data):
-            what = f"this {MANIFEST} is damaged, or another program's: nothing here can be read as an artifact"
-            raise ArtifactError(what, where=where, hint="name another folder, or make the artifact again")
+            what = f"this {MANIFEST} is damaged or not from wordpipe: the folder cannot be read as an artifact"
+            raise ArtifactError(what, where=where, hint="use another folder, or make the artifact again")
         # of this format: another is refused with what to do
         try:
             body = parse_json(data, where)
@@ -145,7 +146,7 @@ class Manifest(_Entry):
         # an earlier format is made again, a newer one needs a newer version
         if found != expected:
             what = f"the artifact was made by {'a newer' if found > expected else 'an earlier'} version of wordpipe"
-            again = f"make it again, with: wordpipe {command}, or wordpipe run --from its stage"
+            again = f"make the artifact again: wordpipe {command}, or wordpipe run --from STAGE"
             hint = "pip install --upgrade wordpipe" if found > expected else again
             raise ArtifactError(
                 what, where=where, got=f"{kind} format {found}", expected=f"format {expected}", hint=hint
@@ -160,7 +161,7 @@ class Manifest(_Entry):
 
 
 def recipe_of(kind: Kind, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:
-    """Hash of what was asked for: kind, format, the settings that matter and the inputs' digests.
+    """Return the recipe, the hash of what was requested: kind, format, settings that matter, the inputs' digests.
 
     A source's name counts too: it stands in the rows, and its ending says how it is read.
     """
@@ -170,7 +171,7 @@ def recipe_of(kind: Kind, settings: Mapping[str, Any], inputs: Iterable[InputEnt
 
 
 def digest_of(outputs: Iterable[OutputEntry]) -> str:
-    """Hash of what came out: the paths and hashes of all files but logs."""
+    """Return the digest of an artifact, the hash of the paths and hashes of all its files but logs."""
     return _hash_json(sorted([o.path, o.blake3] for o in outputs if not o.log))
 
 
@@ -197,6 +198,7 @@ def library_versions(*names: str) -> dict[str, str]:
 
 
 def _hash_json(value: Any) -> str:
+    """Return the BLAKE3 hash of a JSON value."""
     return hash_bytes(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
 
 
@@ -205,12 +207,12 @@ _RACY_NS = 50_000_000  # a file changed less than 50 ms ago may change again wit
 
 
 def hash_bytes(data: bytes | bytearray | memoryview) -> str:
-    """BLAKE3 of `data`, 64 hex digits."""
+    """Return the BLAKE3 hash of `data`, 64 hex digits."""
     return blake3(data).hexdigest()
 
 
 def hash_fd(fd: int) -> str:
-    """BLAKE3 of an open file from its beginning, read in blocks of 1 MiB; the file position is left alone."""
+    """Return the BLAKE3 hash of an open file, read in blocks of 1 MiB; the file position is left alone."""
     hasher = blake3()
     offset = 0
     while block := os.pread(fd, _BLOCK, offset):
@@ -230,7 +232,7 @@ class HashCache:
         self._new: dict[tuple[int, ...], str] = {}
 
     def hash_file(self, path: Path) -> str:
-        """BLAKE3 of the file at `path`, 64 hex digits."""
+        """Return the BLAKE3 hash of the file at `path`, 64 hex digits, from the cache if the file has not changed."""
         fd = os.open(path, os.O_RDONLY)
         try:
             return self.hash_fd(fd)
@@ -241,13 +243,13 @@ class HashCache:
             os.close(fd)
 
     def hash_fd(self, fd: int) -> str:
-        """BLAKE3 of an open file."""
+        """Return the BLAKE3 hash of an open file, from the cache if the file has not changed."""
         key = _identity(os.fstat(fd))
         known = self._new.get(key) or self._look_up(key)
         return known if known is not None else self.read_fd(fd)
 
     def read_fd(self, fd: int) -> str:
-        """BLAKE3 of an open file, read in any case and remembered."""
+        """Return the BLAKE3 hash of an open file, which is read in any case; remember the hash."""
         key = _identity(os.fstat(fd))
         found = hash_fd(fd)
         if _identity(os.fstat(fd)) == key and time.time_ns() - max(key[3], key[4]) > _RACY_NS:
@@ -255,7 +257,7 @@ class HashCache:
         return found
 
     def save(self) -> None:
-        """Write what was learned. Never fails: without it the next run only reads more."""
+        """Write the new hashes to the database. Never fails: without them the next run only reads more."""
         self._close()
         if not self._new:
             return
@@ -277,6 +279,7 @@ class HashCache:
         self._new.clear()
 
     def _look_up(self, key: tuple[int, ...]) -> str | None:
+        """Return the hash that the database has for the identity of a file; None if it has none."""
         query = "SELECT blake3 FROM files WHERE dev = ? AND ino = ? AND size = ? AND mtime = ? AND ctime = ?"
         try:
             row = self._known.execute(query, [*map(_signed, key)]).fetchone()
@@ -287,6 +290,7 @@ class HashCache:
 
     @cached_property
     def _known(self) -> sqlite3.Connection:
+        """The database of hashes, opened to be read."""
         return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
 
     def _close(self) -> None:
@@ -296,9 +300,10 @@ class HashCache:
 
 
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
+    """Return the identity of a file, by which the cache knows its hash."""
     return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _signed(value: int) -> int:
-    """SQLite integers are signed 64 bits; inode numbers are unsigned."""
+    """Return an unsigned number of 64 bits as a signed one, as SQLite stores integers."""
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -38,11 +38,11 @@ _passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Die or fail here if the environment names this place.
+    """Kill or fail the process at this failpoint if the variable WORDPIPE_FAILPOINT names the place.
 
     Raises:
         OSError: the failpoint asked for an I/O error.
-        ConfigError: it asks for what there is not.
+        ConfigError: the variable has another form.
     """
     wanted = os.environ.get("WORDPIPE_FAILPOINT")
     if wanted is None:
@@ -98,6 +98,7 @@ class OutputLock:
         os.close(self._fd)
 
     def _take(self, fd: int) -> None:
+        """Take the lock, with patience, and write the number of this process into its file."""
         until = time.monotonic() + self._patience
         while True:
             try:
@@ -105,14 +106,14 @@ class OutputLock:
                 break
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    hint = "wait for it, or stop it, then run this again"
-                    what = f"another run is writing it{_holder(fd)}"
+                    hint = "wait until the other run ends, or stop that run; then run this command again"
+                    what = f"another run is writing this output{_holder(fd)}"
                     raise LockedError(what, where=self._target, hint=hint) from None
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
                 what = "the file system has no locks (flock), so a second writer would not be noticed"
-                hint = "mount it with locks, or write to a disk of this machine, or to a bucket (s3://…)"
+                hint = "mount the file system with locks, or write to a disk of this machine or to a bucket (s3://…)"
                 raise StorageError(what, where=self._target, got=error.strerror, hint=hint) from None
             time.sleep(0.005)
         with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
@@ -161,7 +162,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 _LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look
-ELSEWHERE = "name another output with -o"
+ELSEWHERE = "choose another output with -o"
 
 
 def check_replaceable(target: Path, kind: str) -> None:
@@ -172,33 +173,33 @@ def check_replaceable(target: Path, kind: str) -> None:
         ArtifactError: `target` is an artifact of another kind.
     """
     if target.name in ("", ".."):
-        raise StorageError("the output needs a name of its own", where=target, hint=ELSEWHERE)
+        raise StorageError("the output path must end in a name, not in . or ..", where=target, hint=ELSEWHERE)
     if target.is_symlink():
-        raise StorageError("the output is a symbolic link", where=target, hint="name the folder that it points to")
+        raise StorageError("the output is a symbolic link", where=target, hint="use the folder that the link points to")
     if target.exists() and not target.is_dir():
-        raise StorageError("the output is a file, and an artifact is a folder", where=target, hint=ELSEWHERE)
+        raise StorageError("the output is an existing file, but an artifact is a folder", where=target, hint=ELSEWHERE)
     # an empty folder may be replaced; of all others only an artifact
     there = files_at(target) if target.exists() else []
     if not there:
         return
     if MANIFEST not in there:
-        what = f"the folder is not an artifact and holds other files ({there[0]}, …)"
-        hint = f"{ELSEWHERE}; if the folder is the rest of an artifact, remove the folder"
+        what = f"the folder is not an artifact and contains other files ({there[0]}, …)"
+        hint = f"{ELSEWHERE}; if the folder is left over from an artifact, remove the folder"
         raise StorageError(what, where=target, hint=hint)
     claims = _claims(target)
     if claims is None:  # browser extensions and web pages have a manifest.json too
-        what = f"the folder's {MANIFEST} is damaged or not wordpipe's, so nothing here is replaced"
-        hint = f"if this is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
+        what = f"the {MANIFEST} in this folder is damaged or not from wordpipe, so the folder is not replaced"
+        hint = f"if the folder is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
         raise StorageError(what, where=target, hint=hint)
     # of this kind, and without files of someone else
     found_kind, ours = claims
     if found_kind != kind:
         found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"
-        what = f"the output is {found_kind} artifact, and this would replace it by {kind}"
+        what = f"the output is {found_kind} artifact, which a new artifact of the kind {kind} would replace"
         raise ArtifactError(what, where=target, hint=ELSEWHERE)
     if foreign := [name for name in there if name not in ours]:
-        what = f"the artifact holds files that wordpipe did not write ({foreign[0]})"
-        raise StorageError(what, where=target, hint=f"move them away, or {ELSEWHERE}")
+        what = f"the artifact contains files that wordpipe did not write ({foreign[0]})"
+        raise StorageError(what, where=target, hint=f"move these files away, or {ELSEWHERE}")
 
 
 def recover(target: Path) -> None:
@@ -216,7 +217,7 @@ def recover(target: Path) -> None:
 
 
 def asides(target: Path) -> list[Path]:
-    """Old artifacts of this name that were set aside and not removed yet."""
+    """Return the old artifacts of a name that a publication set aside and did not remove yet."""
     return _beside(target, r"\.old")
 
 
@@ -231,7 +232,7 @@ def clear_leftovers(target: Path) -> None:
 
 
 def files_at(path: Path) -> list[str]:
-    """Like `files_under`, of the folder at `path`."""
+    """Return the paths of all files below the folder at `path`; see `files_under`."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         return files_under(fd)
@@ -240,7 +241,7 @@ def files_at(path: Path) -> list[str]:
 
 
 def files_under(folder: int) -> list[str]:
-    """Paths of all that is not a folder below the open folder, links included and not followed, sorted."""
+    """Return the paths of all files below an open folder, sorted; links are listed and not followed."""
     found = []
     for root, folders, files, fd in os.fwalk(".", dir_fd=folder, onerror=_unless_gone):
         names = [*files, *(name for name in folders if _is_link(name, fd))]
@@ -256,13 +257,13 @@ def _is_link(name: str, folder: int) -> bool:
 
 
 def _unless_gone(error: OSError) -> None:
-    """A writer may be removing the very folder that a reader has open; other errors must not hide files."""
+    """Raise an error of listing a folder, unless a writer has just removed the folder."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def _beside(target: Path, ending: str) -> list[Path]:
-    """Siblings named `.NAME.<16 hex>ENDING`. The pattern is exact: `.a.b.<16 hex>.tmp` is none of `a`'s."""
+    """Return the siblings of an output named `.NAME.<16 hex>ENDING`, exactly: `.a.b.<16 hex>.tmp` does not belong to `a`."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}{ending}")
     try:
         return sorted(path for path in target.parent.iterdir() if pattern.fullmatch(path.name))

@@ -32,7 +32,7 @@ _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when th
 
 
 class _PositionedFile(io.RawIOBase):
-    """Reads a descriptor by position, so that many readers of one open file do not disturb each other."""
+    """A file that is read by position, so that many readers of one descriptor do not disturb each other."""
 
     def __init__(self, fd: int, path: Path) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
             if isinstance(error, PermissionError):
-                hint = f"allow it with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
+                hint = f"allow reading with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
                 raise StorageError(
                     "permission denied: this user may not read the file", where=where, hint=hint
                 ) from None
@@ -116,7 +116,8 @@ def open_regular(folder: int, name: str, where: Path) -> int:
 
 
 def _not_ours(where: Path) -> ArtifactError:
-    what = "a link or a special file stands where wordpipe wrote a file"
+    """Return the error that a link or a special file is in the place of a file of an artifact."""
+    what = "a link or a special file is in the place of a file that wordpipe wrote"
     return ArtifactError(what, where=where, hint="make the artifact again")
 
 
@@ -156,16 +157,16 @@ def refuse_inside_artifact(target: Path) -> None:
     """
     refuse_controls(str(target), "the name of the output")
     if (url := url_of(target)) is not None:
-        hint = "write it to a folder of this machine; what makes an artifact takes a URL"
-        raise ConfigError("only artifacts are written to a bucket", where=str(url), hint=hint)
+        hint = "write to a folder of this machine; only a command that makes an artifact can write to a URL"
+        raise ConfigError("only artifacts can be written to a bucket", where=str(url), hint=hint)
     if scheme := other_scheme(target):
-        hint = "a store of another kind that speaks S3 is named by AWS_ENDPOINT_URL"
+        hint = "for a store other than Amazon S3, set AWS_ENDPOINT_URL"
         raise ConfigError(
-            "no URL of this kind is written to", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
+            "the output cannot be a URL of this kind", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
         )
     for folder in target.absolute().parents:
         if is_artifact(folder):
-            what, hint = "the output lies inside another artifact", "name another output with -o"
+            what, hint = "the output is inside another artifact", "choose another output with -o"
             raise ConfigError(what, where=target, got=folder, hint=hint)
 
 
@@ -257,7 +258,7 @@ class Artifact:
 
     @property
     def kind(self) -> Kind:
-        """corpus, tokens, words, model, sentences or index."""
+        """The kind of the artifact: corpus, tokens, words, model and so on."""
         return self.manifest.kind
 
     @property
@@ -290,7 +291,7 @@ class Artifact:
             return parse_array(self.read(name))
 
     def fact(self, name: str, kind: type[T], default: T | None = None, *, least: int | None = None) -> T:
-        """A fact of the manifest. Raises ArtifactError: missing (and there is no default), of another type, too small."""
+        """Return a fact of the manifest. Raises ArtifactError: missing without a default, of another type, too small."""
         return read_fact(self.manifest.facts, name, kind, self.path / MANIFEST, default, least)
 
     def damage_of(self, name: str, what: str = "the file is damaged") -> AbstractContextManager[None]:
@@ -304,13 +305,13 @@ class Artifact:
             ArtifactError: the artifact has no such file, or is closed.
         """
         if self.is_closed:
-            raise ArtifactError("it is closed", where=self.path, hint="open it again")
+            raise ArtifactError("the artifact is closed", where=self.path, hint="open the artifact again")
         self._entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
         return io.BufferedReader(_PositionedFile(fd, self.path / name))
 
     def check_hashes(self, cache: HashCache | None = None, *, on_bytes: Callable[[int], None] | None = None) -> None:
-        """Compare every file with the hash in the manifest, and see that there is no file too many.
+        """Compare every file of the artifact with its hash in the manifest, and check that there are no other files.
 
         Args:
             cache: hashes of files that were read before; without it every byte is read.
@@ -321,7 +322,9 @@ class Artifact:
         """
         ours = {MANIFEST, *self.names()}
         if extra := [name for name in files_under(self._folder) if name not in ours]:
-            raise self._corrupt(extra[0], "a file that wordpipe did not write", hint="move it out of the artifact")
+            raise self._corrupt(
+                extra[0], "a file that wordpipe did not write", hint="move the file out of the artifact"
+            )
         done = 0
         for entry in self.manifest.outputs:
             self._check_hash(entry, cache)
@@ -332,6 +335,7 @@ class Artifact:
             cache.save()
 
     def _open_all(self, kinds: tuple[Kind, ...], verify: bool, on_bytes: Callable[[int], None] | None) -> None:
+        """Open the artifact's folder, manifest and files, and check kind, sizes and, with `verify`, hashes."""
         self._folder = _open_folder(self._at)
         self.manifest = self._read_manifest()
         _check_kind(self.manifest, kinds, self.path)
@@ -358,7 +362,7 @@ class Artifact:
             if entry.path not in self._open:
                 os.close(fd)
         if not good:
-            raise self._corrupt(entry.path, "its content has changed since it was written")
+            raise self._corrupt(entry.path, "the content of the file has changed since the artifact was made")
 
     def _was_replaced(self) -> bool:
         """True if another folder than the open one stands at the path now."""
@@ -368,19 +372,21 @@ class Artifact:
             return True
 
     def _read_manifest(self) -> Manifest:
+        """Read the manifest of the open folder. Raises ArtifactError: none, or a stopped training."""
         where = self.path / MANIFEST
         try:
             fd = open_regular(self._folder, MANIFEST, where)
         except FileNotFoundError:
             if (unfinished := why_unfinished(self.path)) is not None:
                 raise unfinished from None
-            hint = "if the stage that makes it was stopped, run that stage again"
-            what = "the folder has no manifest, so it is no artifact"
+            hint = "if the stage that makes this artifact was stopped, run the stage again"
+            what = "the folder has no manifest, so it is not an artifact"
             raise ArtifactError(what, where=self.path, hint=hint) from None
         with io.BufferedReader(_PositionedFile(fd, where)) as file:
             return Manifest.from_bytes(file.read(min(MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
     def _open_at(self, name: str) -> int:
+        """Open a file of the artifact by its name, and return the descriptor."""
         try:
             return open_regular(self._folder, name, self.path / name)
         except FileNotFoundError:
@@ -390,18 +396,20 @@ class Artifact:
             raise self._corrupt(name, "the file is missing") from None
 
     def _entry(self, name: str) -> OutputEntry:
+        """Return the entry of a file in the manifest."""
         if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
             raise self._corrupt(name, f"the {self.kind} artifact does not have this file")
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
+        """Return the error that a file of the artifact is damaged, with the command that makes it anew."""
         self._is_damaged = True
         return ArtifactError(what, where=self.path / name, **{"hint": self.make_again, **more})
 
     @property
     def make_again(self) -> str:
-        """The hint of an error about one of its files."""
-        return f"make it again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
+        """The hint of an error about a file of the artifact: the command that makes the artifact again."""
+        return f"make the artifact again: wordpipe {self.manifest.command} … -o {self.path} --fresh"
 
 
 def manifest_at(path: str | os.PathLike[str], kinds: Iterable[Kind] = ()) -> Manifest:
@@ -440,8 +448,9 @@ def input_of(artifact: Path, entry: InputEntry) -> tuple[Path, Manifest] | None:
 
 
 def _check_kind(manifest: Manifest, kinds: tuple[Kind, ...], where: Path) -> None:
+    """Refuse an artifact of another kind than these; none means any."""
     if kinds and manifest.kind not in kinds:
-        hint, expected = f"make one with: wordpipe {_MADE_BY[kinds[0]]}", " or ".join(kinds)
+        hint, expected = f"make the right kind with: wordpipe {_MADE_BY[kinds[0]]}", " or ".join(kinds)
         raise ArtifactError("wrong kind of artifact", where=where, got=manifest.kind, expected=expected, hint=hint)
 
 
@@ -456,7 +465,7 @@ class BundledFiles(Mapping[str, bytes]):
         return self._artifact.read(self._folder + name)
 
     def damage(self, what: str = "the file is damaged") -> AbstractContextManager[None]:
-        """Return a block in which they are read: whatever that raises is an ArtifactError that names the file read last."""
+        """Return a context for reading the files: any error in it is an ArtifactError that names the file read last."""
         return damage_named(lambda: self._artifact.path / self._folder / self._last, what, self._artifact.make_again)
 
     def __contains__(self, name: object) -> bool:
@@ -476,8 +485,8 @@ def _open_folder(path: Path) -> int:
         try:
             return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError:
-            hint = "text becomes one with: wordpipe tokenize FILE -o run/tokens"
-            raise ArtifactError("an artifact is a folder, and this is a file", where=path, hint=hint) from None
+            hint = "to make an artifact from text: wordpipe tokenize FILE -o run/tokens"
+            raise ArtifactError("this is a file, but an artifact is a folder", where=path, hint=hint) from None
         except FileNotFoundError:
             missed = 0 if asides(path) and _complete(path) else missed + 1
         if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it

@@ -81,7 +81,7 @@ class RemoteManifest:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """An object that is to become a file."""
+    """An object of a bucket that is to be fetched as a file."""
 
     key: str
     name: str  # of the file, below the folder of the copy
@@ -91,7 +91,7 @@ class _Wanted:
 
 
 def cache_of(kind: str, url: Url, endpoint: str) -> Path:
-    """Return the folder of the cache for one URL; the store is part of the name."""
+    """Return the folder of the cache for one URL; the address of the store is part of its name."""
     return cache_folder() / kind / hash_bytes(f"{endpoint} {url}".encode())[:16]
 
 
@@ -106,7 +106,7 @@ def has_manifest(url: Url) -> bool:
 
 
 def _is_ours(bucket: Bucket, key: str) -> bool:
-    """True if an object is the manifest of an artifact."""
+    """True if an object of a bucket is the manifest of an artifact."""
     there = bucket.look(key)
     found = bucket.read(key) if there is not None and there.size <= MAX_MANIFEST else None
     return found is not None and is_ours(found[0])
@@ -164,7 +164,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
             if again is not None and again.e_tag == found.stored.e_tag:
                 missing += 1
                 if missing > 1:
-                    hint = f"make it again: wordpipe {found.manifest.command} … -o {url} --fresh"
+                    hint = f"make the artifact again: wordpipe {found.manifest.command} … -o {url} --fresh"
                     raise ArtifactError("a file of the artifact is missing", where=str(error), hint=hint) from None
                 time.sleep(_MOMENT_S)  # its writer may be looking whether all is there
     what = "the artifact was replaced again and again while it was being read"
@@ -182,7 +182,7 @@ def forget_copy(copy: Path) -> None:
 
 
 def adopt_copy(folder: Path, copy: Path) -> None:
-    """Make a folder, which goes, the copy: it holds what was just published. Where that cannot be, the next reader fetches."""
+    """Move the folder of an artifact that was just published into the cache, as the copy; else the next reader fetches."""
     with suppress(OSError, StorageError), _new_copy(copy, (copy / MANIFEST).is_file) as new:
         new.rmdir()
         folder.rename(new)
@@ -190,7 +190,7 @@ def adopt_copy(folder: Path, copy: Path) -> None:
 
 
 def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
-    """Return the path of copies of the objects that a URL names: one, all below it, or those that match it as a pattern.
+    """Fetch the objects that a URL names (one, all below, or by a pattern), and return the path of the copies.
 
     The path ends in the URL's own parts, so that a name of a file in it is a URL (see `wordpipe.storage`). None where nothing
     is there.
@@ -224,14 +224,14 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
         except (FileNotFoundError, Replaced):
             continue
         except _OF_NAMES[1:]:
-            what = "an object and a folder have the same name, which no folder of files can hold"
-            raise InputError(what, where=str(url), hint="name the objects by a pattern") from None
+            what = "an object and a folder have the same name, which is not possible on a disk"
+            raise InputError(what, where=str(url), hint="select the objects with a pattern") from None
     what = "the objects were changed again and again while they were being read"
     raise InputError(what, where=str(url), hint="run the command again")
 
 
 def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
-    """The objects that a URL names, without the marks that some programs leave as folders, and the insides of artifacts."""
+    """Return the objects that a URL names, without empty objects that stand for folders, and files of artifacts."""
     if url.key and (one := bucket.look(url.key)) is not None:
         return [one]
     folder, pattern = url.key, None
@@ -261,7 +261,7 @@ def _manifests_above(key: str) -> Iterator[str]:
 
 
 def _is_meant(key: list[str], pattern: list[str]) -> bool:
-    """True if a pattern may mean a key, both in parts; among the files that keys become, glob chooses as it does elsewhere."""
+    """True if a pattern of a URL may match the key of an object, both in parts; glob then chooses among the copies."""
     if not pattern:
         return not key
     if pattern[0] == "**":
@@ -273,14 +273,16 @@ def _file_name(bucket: str, one: StoredObject) -> str:
     """Return the name of the file that an object becomes. Raises InputError: no file can have the object's name."""
     parts = one.key.split("/")
     if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > LONGEST_NAME for p in parts):
-        hint = "name the other objects by a pattern"
-        raise InputError("no file can have the name of this object", where=f"s3://{bucket}/{one.key}", hint=hint)
+        hint = "select the other objects with a pattern"
+        raise InputError(
+            "a file on a disk cannot have the name of this object", where=f"s3://{bucket}/{one.key}", hint=hint
+        )
     return f"{bucket}/{one.key}"
 
 
 @contextmanager
 def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
-    """A folder that becomes `copy` when the block ends well.
+    """Make a new folder in the cache, which becomes `copy` when the block ends well.
 
     Args:
         copy: of another process that made the same meanwhile, or what is left of an earlier one.
@@ -294,6 +296,7 @@ def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
     try:
         (new / copy.name).mkdir(parents=True)
         yield new / copy.name
+        # put the folder in place, unless another process has made the same copy
         failpoint("copy.before_rename")
         if not is_whole():
             shutil.rmtree(copy.parent, ignore_errors=True)
@@ -302,18 +305,21 @@ def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
         if not is_whole():
             raise StorageError("the copy could not be put in place", where=copy)
         _prune(home, copy.parent)
+    # a full disk, or no permission
     except OSError as error:
         if error.errno is None or isinstance(error, _OF_NAMES):
             raise
-        hint = "what is fetched goes into the cache: free some space there, or set XDG_CACHE_HOME to another disk"
-        what = (error.strerror or "it cannot be written").lower()
+        hint = (
+            "downloads are kept in the cache: free some space there, or set XDG_CACHE_HOME to a folder on another disk"
+        )
+        what = (error.strerror or "the cache cannot be written").lower()
         raise StorageError(what, where=error.filename or copy, hint=hint) from None
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def _prune(home: Path, newest: Path) -> None:
-    """Remove all copies but the newest, and what processes left that were killed."""
+    """Remove old copies of a URL from the cache, and unfinished copies of killed processes."""
     with suppress(OSError):
         entries = [(one.stat().st_mtime, one) for one in home.iterdir()]
         copies = sorted((entry for entry in entries if not entry[1].name.startswith(".")), reverse=True)
@@ -334,6 +340,7 @@ def _listed(copy: Path) -> dict[str, str]:
 
 
 def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
+    """Return the BLAKE3 that a copy's listing has for an object."""
     return listed.get(json.dumps([wanted.key, wanted.size, wanted.e_tag]))
 
 
@@ -419,8 +426,8 @@ def _fetch(
                     file.close()
                     hashes[one.key] = hasher.hexdigest()
                     if one.blake3 not in (None, hashes[one.key]):
-                        what = "the object is not what the manifest says"
-                        hint = f"make the artifact again: it is damaged in the bucket ({url})"
+                        what = "the object differs from its entry in the manifest"
+                        hint = f"make the artifact again: its files in the bucket are damaged ({url})"
                         raise ArtifactError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
         # what is under way when something fails is given up
         finally:
@@ -433,7 +440,7 @@ def _fetch(
 
 
 def _asked(pool: ThreadPoolExecutor, bucket: Bucket, one: _Wanted, start: int) -> "Future[bytes] | None":
-    """Return a range that is under way; None where the file is empty, which no range can ask for."""
+    """Request a range of an object, and return its future bytes; None if the object is empty."""
     if one.size == 0:
         return None
     return pool.submit(bucket.read_range, one.key, start, min(start + RANGE, one.size), one.e_tag)
@@ -465,7 +472,7 @@ class RemoteOutput:
         self._before = self._replaceable(kind)
         for above in url.parents:
             if (found := _read_ours(self._bucket.read((above / MANIFEST).key))) is not None:
-                what = f"the output lies inside another artifact ({found.kind})"
+                what = f"the output is inside another artifact ({found.kind})"
                 raise ConfigError(what, where=str(url), got=str(above), hint=ELSEWHERE)
 
     @property
@@ -475,15 +482,18 @@ class RemoteOutput:
         return made is not None and (self._before is None or made != self._before.data)
 
     def _replaceable(self, kind: Kind) -> RemoteManifest | None:
-        """Return the manifest that stands there."""
+        """Return the manifest of the artifact that will be replaced; refuse other objects, and other kinds."""
         where = str(self.url)
         try:
             found = read_remote_manifest(self._bucket, self.url)
         except ArtifactError:
-            what = f"what is there has a {MANIFEST} that is damaged or not wordpipe's, so nothing is replaced"
-            raise StorageError(what, where=where, hint=f"remove it yourself, or {ELSEWHERE}") from None
+            what = f"the output has a {MANIFEST} that is damaged or not from wordpipe, so nothing is replaced"
+            raise StorageError(what, where=where, hint=f"remove the objects yourself, or {ELSEWHERE}") from None
         if found is not None and found.manifest.kind != kind:
-            what = f"the output is an artifact of the kind {found.manifest.kind}, and this would replace it by {kind}"
+            there = found.manifest.kind
+            what = (
+                f"the output is an artifact of the kind {there}, which a new artifact of the kind {kind} would replace"
+            )
             raise ArtifactError(what, where=where, hint=ELSEWHERE)
         below = len(self.url.key) + 1
         for one in self._bucket.list(self.url.key):
@@ -518,7 +528,7 @@ class RemoteOutput:
     def _send_files(
         self, folder: Path, manifest: Manifest, on_bytes: OnBytes | None, *, since: datetime | None
     ) -> None:  # fmt: skip
-        """Send the files that are not there.
+        """Upload the files of the artifact that are not in the bucket yet.
 
         Args:
             folder: where they are.
@@ -546,16 +556,16 @@ class RemoteOutput:
                 on_bytes(done, total)
 
     def _put(self, data: bytes) -> str:
-        """Put the manifest, and give its e_tag."""
+        """Upload the manifest, if no other run has published meanwhile, and return its e_tag."""
         key = (self.url / MANIFEST).key
         try:
             return self._bucket.write_if(key, data, None if self._before is None else self._before.stored.e_tag)
         except Replaced:
-            raise LockedError("another run has published there meanwhile", where=str(self.url)) from None
+            raise LockedError("another run has published to this URL in the meantime", where=str(self.url)) from None
 
     def _explained(self, error: WordpipeError | OSError, folder: Path) -> WordpipeError:
-        """Return the error with where the artifact lies, and how to go on."""
-        on = f"the artifact is whole in {folder}; send it with: wordpipe copy {folder} {self.url}"
+        """Return the error of an upload with the folder of the artifact, and how to send it again."""
+        on = f"the complete artifact is in {folder}; send the folder with: wordpipe copy {folder} {self.url}"
         if isinstance(error, OSError):
             what = (error.strerror or "input or output failed").lower()
             return StorageError(what, where=error.filename or str(self.url), hint=on)
@@ -563,7 +573,7 @@ class RemoteOutput:
         return type(error)(error.what, where=error.where, got=error.got, expected=error.expected, hint=hint)
 
     def _remove_old(self, manifest: Manifest, e_tag: str) -> None:
-        """Remove what neither this generation nor the one before has; what fails is left to the next publication.
+        """Remove files that neither this artifact nor the one before has; what fails is left to the next publication.
 
         Where another one has begun to stand there, all is left to it: it may count on what this one would remove.
         """
@@ -584,7 +594,7 @@ class RemoteOutput:
 
 
 def _read_ours(found: tuple[bytes, StoredObject] | None) -> Manifest | None:
-    """Return the manifest, if it is one of ours."""
+    """Return the manifest out of a stored object; None if it is not from wordpipe."""
     try:
         return None if found is None else Manifest.from_bytes(found[0], where=MANIFEST)
     except ArtifactError:

@@ -45,31 +45,31 @@ class StoppedRun:
 
     @property
     def command(self) -> str:
-        """As in "train mlm"; empty where it is not known."""
+        """The command of the stopped training, as in "train mlm"; empty where it is not known."""
         command = self.about.get("command")
         return command if isinstance(command, str) else ""
 
     @property
     def stands_at(self) -> str:
-        """The steps that are done, in words."""
+        """The steps of the training that are done, in words."""
         unit = "word" if self.command == "train word2vec" else "step"
         far = f"{self.step:,}" if self.steps is None else f"{self.step:,} of {self.steps:,}"
         return f"{unit} {far}"
 
     def error(self) -> ArtifactError:
-        """That it is no artifact yet, and what to do."""
+        """Return the error that a stopped training is not an artifact yet, and how to continue or to finish the training."""
         name = shlex.quote(str(self.output))
-        command = f"wordpipe {self.command} … -o {name}" if self.command else "the command of its first run"
-        hint = f"go on with: {command} (as before); or make a model of what is there: wordpipe finish {name}"
+        command = f"wordpipe {self.command} … -o {name}" if self.command else "the command of the first run"
+        hint = f"continue with: {command} (as before); or make a model from the work so far: wordpipe finish {name}"
         return ArtifactError(
-            f"no artifact yet: a training that was stopped at {self.stands_at}, or goes on",
+            f"not an artifact yet: its training was stopped at {self.stands_at}, or is still running",
             where=self.output,
             hint=hint,
         )
 
 
 def stopped_runs(path: Path) -> list[StoppedRun]:
-    """The trainings that have begun to make an artifact, the first folder first; of a path that has none: an empty list.
+    """Return the stopped trainings of an artifact, the first folder first; an empty list if there are none.
 
     Args:
         path: what they make, the folder of one of them, or one of its checkpoints.
@@ -94,7 +94,7 @@ def why_unfinished(path: Path) -> ArtifactError | None:
 
 
 def _runs_in(folder: Path, beside: Path | None, inner: str = "") -> list[StoppedRun]:
-    """Return the runs whose checkpoints are in a folder; of several seeds each stands where the last that has begun does.
+    """Return the stopped trainings whose checkpoints are in a folder; with several seeds, where the last begun is.
 
     Args:
         folder: of the checkpoints.
@@ -118,6 +118,7 @@ def _runs_in(folder: Path, beside: Path | None, inner: str = "") -> list[Stopped
 
 
 def _seeds(folder: Path) -> list[Path]:
+    """Return the folders of the seeds below a folder of checkpoints."""
     try:
         return [one for one in folder.glob("seed-*") if _SEED.fullmatch(one.name)]
     except OSError:
@@ -129,7 +130,7 @@ IN_MEMORY = object()
 
 
 def written(value: Any, beside: Path) -> Any:
-    """Return an argument as a checkpoint keeps it, a path as seen from beside the output, which may move; null: in memory."""
+    """Return a command's argument as a checkpoint keeps it: a path relative to the output's folder; null: in memory."""
     if value is None:
         return {"is": None}
     if isinstance(value, (list, tuple)):
@@ -141,7 +142,7 @@ def written(value: Any, beside: Path) -> Any:
 
 
 def as_given(value: Any, beside: Path) -> Any:
-    """Return an argument as it was given, out of what `written` made; paths are seen from the current folder.
+    """Return a command's argument out of what `written` kept in a checkpoint; paths are seen from the current folder.
 
     Raises:
         TypeError, KeyError: `written` has not made it.

@@ -48,7 +48,7 @@ class PartFiles(Protocol):
 
 
 class TableWriter:
-    """Writes record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of an artifact.
+    """A writer of record batches as `STEM-00000.parquet`, `STEM-00001.parquet`, … of an artifact.
 
     Rows are collected into row groups of about 16 MiB. The files' bytes depend on the rows alone, not on how they were cut
     into batches. `single=True` writes the one file `STEM.parquet`; `log=True` keeps it out of the digest.
@@ -101,6 +101,7 @@ class TableWriter:
         self._close_part()
 
     def _flush(self) -> None:
+        """Write the rows that are waiting as one row group."""
         if not self._waiting:
             return
         if self._writer is None:
@@ -117,12 +118,14 @@ class TableWriter:
             self._close_part()
 
     def _open_part(self) -> None:
+        """Open the next part file of the table."""
         name = f"{self._stem}.parquet" if self._single else f"{self._stem}-{self._part:05d}.parquet"
         self._file = self._files.open(name)
         self._writer = pq.ParquetWriter(self._file, self._schema, **_encodings(self._schema), write_statistics=False)
         self._part_rows = 0
 
     def _close_part(self) -> None:
+        """Close the part file that is being written."""
         if self._writer is None or self._file is None:
             return
         self._writer.close()
@@ -142,7 +145,7 @@ def part_names(artifact: Artifact, stem: str) -> list[str]:
     """Return the part files of a table, in order."""
     names = [name for name in artifact.names(stem) if re.fullmatch(r"(-\d{5})?\.parquet", name[len(stem) :])]
     if not names:
-        raise ArtifactError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make it again")
+        raise ArtifactError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make the artifact again")
     return names
 
 
@@ -158,9 +161,11 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
             part = _Part(file, memory_map=False, pre_buffer=False)
             found, rows = part.schema_arrow, part.metadata.num_rows
         if (misfit := misfit_of(found, name)) is not None:
-            raise ArtifactError("not a table of ours", where=artifact.path / name, got=misfit, hint=artifact.make_again)
+            raise ArtifactError(
+                "not a table that wordpipe wrote", where=artifact.path / name, got=misfit, hint=artifact.make_again
+            )
         if (expected := artifact.rows_of(name)) not in (None, rows):
-            what = "the table has another number of rows than it had"
+            what = "the number of rows in the table has changed"
             raise ArtifactError(what, where=artifact.path / name, got=rows, expected=expected, hint=artifact.make_again)
         return part
     except BaseException:
@@ -179,7 +184,9 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
         found = part.schema_arrow.remove_metadata()
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
         where, names = artifact.path / name, expected.names
-        raise ArtifactError("unexpected columns", where=where, got=found.names, expected=names, hint="make it again")
+        raise ArtifactError(
+            "unexpected columns", where=where, got=found.names, expected=names, hint="make the artifact again"
+        )
     return found
 
 
@@ -238,7 +245,7 @@ def parquet_errors(where: Path) -> Iterator[None]:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Vectors plain, as no codec shrinks them; a dictionary where values repeat; all else by zstd.
+    """Return the encodings of a Parquet file: vectors plain, a dictionary where values repeat, the rest by zstd.
 
     Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in 64 ms
     instead of 105, which counts, as tokenizing takes no longer.
@@ -256,7 +263,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Shard:
-    """Some row groups of a table, one after the other."""
+    """A shard of a table: some of its row groups, one after the other."""
 
     number: int  # 0, 1, … in the order of the table
     groups: tuple[tuple[str, int], ...]  # part file and row group
@@ -319,7 +326,7 @@ class _RowGroups:
 
 
 class RowReader:
-    """Fetches rows of an artifact's table, which stays open; the row groups read last stay in memory.
+    """A reader of single rows of an artifact's table, which stays open; the row groups read last stay in memory.
 
     Hits lie anywhere: of 500,000 rows ten were fetched in 170 ms where four row groups stayed, as nine were unpacked again.
     """
@@ -336,6 +343,7 @@ class RowReader:
         self._kept.clear()
 
     def _read(self, number: int) -> dict[str, pa.Array]:
+        """Return the columns of a row group, from memory or from its file."""
         found = self._kept.pop(number, None)
         if found is None:
             table = self._groups.read(number)
@@ -371,7 +379,7 @@ def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
     if ROWS_WITHOUT_VECTOR not in artifact.names():
         return np.zeros(0, np.int64)
     rows: NDArray[np.int64] = artifact.read_array(ROWS_WITHOUT_VECTOR)
-    with artifact.damage_of(ROWS_WITHOUT_VECTOR, "not a list of rows"):
+    with artifact.damage_of(ROWS_WITHOUT_VECTOR, "not a list of row numbers"):
         ends = np.concatenate([[-1], rows, [row_count(artifact, artifact.kind)]])
         if rows.dtype != np.int64 or rows.ndim != 1 or (np.diff(ends) <= 0).any():
             raise ValueError(f"{rows.dtype}{rows.shape}")
@@ -379,7 +387,7 @@ def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
 
 
 def rows_with_vector(artifact: Artifact) -> NDArray[np.int64] | None:
-    """(M,) the rows that have a vector, ascending; None where all have. Raises as `rows_without_vector`."""
+    """Return the rows that have a vector, (M,), ascending; None if all have. Raises as `rows_without_vector`."""
     without = rows_without_vector(artifact)
     return np.delete(np.arange(row_count(artifact, artifact.kind)), without) if len(without) else None
 
@@ -387,7 +395,7 @@ def rows_with_vector(artifact: Artifact) -> NDArray[np.int64] | None:
 def vectors_there(
     blocks: Iterable[NDArray[np.float32]], with_vector: NDArray[np.int64] | None, first: int = 0
 ) -> Iterator[NDArray[np.float32]]:
-    """The blocks of a table's vectors, from row `first` on, without the rows that have no vector; see `rows_with_vector`."""
+    """Yield the blocks of a table's vectors, from row `first` on, without rows that have no vector; see `rows_with_vector`."""
     for block_BD in blocks:
         if with_vector is None:
             yield block_BD

@@ -74,11 +74,12 @@ def parse_json(
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these names and values. Raises ValueError: one name is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(
-            f"the name {next(name for name in found if names.count(name) > 1)[:100]!r} twice in one object"
+            f"one object has the name {next(name for name in found if names.count(name) > 1)[:100]!r} twice"
         )
     return found
 
@@ -95,6 +96,7 @@ def parse_json_object(
 
 
 def _check_depth(value: Any) -> None:
+    """Raise RecursionError for a JSON value that is nested too deeply."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         level = [
@@ -110,7 +112,7 @@ def _check_depth(value: Any) -> None:
 
 
 def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", int]:
-    """Shape, whether columns come first, type of the numbers, and where they begin, out of the beginning of a .npy file.
+    """Read the header of a .npy file: return shape, True if columns come first, type, and where the numbers begin.
 
     NumPy's own reader hands a damaged header to Python's tokenizer and parser, each with errors of its own.
 
@@ -123,21 +125,25 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", i
     import numpy as np
 
     if data[:6] != _NPY or len(data) < 12 or data[6] not in (1, 2, 3) or data[7]:
-        raise ValueError("no header of a .npy file")
+        raise ValueError("the file does not begin with the header of a .npy file")
     begin = 10 if data[6] == 1 else 12
     length = int.from_bytes(data[8:begin], "little")
     if length > _MAX_HEADER or len(data) < begin + length:
-        raise ValueError(f"a header of {length:,} bytes")
+        raise ValueError(f"the header has a wrong length: {length:,} bytes")
+    # the header is a dictionary of Python literals
     text = data[begin : begin + length].decode("utf-8" if data[6] == 3 else "latin-1")
     try:
         about = ast.literal_eval(_OLD_LONG.sub("", text).strip())
         shape, by_columns, kind = about["shape"], about["fortran_order"], np.dtype(about["descr"])
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
-        raise ValueError("a damaged header") from None
+        raise ValueError("the header is damaged") from None
+    # a shape of counts, and numbers that are no objects
     if not isinstance(shape, tuple) or not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"the shape is {str(shape)[:60]}")
+        raise ValueError(f"the shape is not valid: {str(shape)[:60]}")
     if not isinstance(by_columns, bool) or kind.hasobject:
-        raise ValueError("Python objects" if isinstance(by_columns, bool) else "a damaged header")
+        raise ValueError(
+            "the array contains Python objects" if isinstance(by_columns, bool) else "the header is damaged"
+        )
     return shape, by_columns, kind, begin + length
 
 
@@ -147,7 +153,7 @@ def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> Non
     for size in shape:
         wanted *= size
     if wanted != have:
-        raise ValueError(f"{have:,} bytes of numbers, and the header says {wanted:,}")
+        raise ValueError(f"the numbers have {have:,} bytes, but the header promises {wanted:,}")
 
 
 def parse_array(data: bytes) -> "npt.NDArray[Any]":
@@ -194,7 +200,7 @@ def damage_named(
 
 
 def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str) -> NoReturn:
-    """Raise the error of a damaged file; what a library says of it is cut to a line."""
+    """Raise the error of a damaged file; the message of a library is cut to one line."""
     where = where() if callable(where) else where
     raise ArtifactError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
 
@@ -218,21 +224,19 @@ def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a fi
     except PermissionError:
         raise StorageError("permission denied: this user may not read the file", where=path) from None
     except (OSError, ValueError) as error:  # a socket, a circle of links, a name that is none
-        raise InputError("not a file that can be opened", where=path, got=getattr(error, "strerror", error)) from None
+        raise InputError("the file cannot be opened", where=path, got=getattr(error, "strerror", error)) from None
     # what was opened: a file, and not too large
     about = os.fstat(fd)
     try:
         if stat.S_ISDIR(about.st_mode):
             raise InputError("this is a folder, not a file", where=path)
         if not stat.S_ISREG(about.st_mode):
-            hint = "write what it gives to a file first"
-            raise InputError("a pipe or a device, which may never end", where=path, expected=what, hint=hint)
+            hint = "save the data in a file first"
+            raise InputError("this is a pipe or a device, not a file", where=path, expected=what, hint=hint)
         # within bounds
         if limit is not None and about.st_size > limit:
             got = f"{about.st_size:,} bytes"
-            raise InputError(
-                "the file is too large to be read whole", where=path, got=got, expected=f"at most {limit:,}"
-            )
+            raise InputError("the file is too large", where=path, got=got, expected=f"at most {limit:,}")
         return os.fdopen(fd, "rb")
     except BaseException:
         os.close(fd)
@@ -259,6 +263,7 @@ def is_broken_artifact(folder: Path) -> bool:
 
 
 def _has_our_files(folder: Path) -> bool:
+    """True if a folder has files that are named as those of an artifact."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -286,7 +291,7 @@ def bounded_lines(file: BinaryIO, name: str, limit: int = MAX_LINE) -> Iterator[
         number += 1
         if len(line) > limit:
             expected = f"at most {limit:,} bytes"
-            raise InputError("a line does not end", where=f"{name}, line {number}", expected=expected)
+            raise InputError("the line is too long", where=f"{name}, line {number}", expected=expected)
         yield line
 
 
@@ -298,7 +303,7 @@ def read_fact(
     default: T | None = None,
     least: int | None = None,
 ) -> T:
-    """One of the facts that a reader depends on, out of JSON.
+    """Return a fact (a required value) of a manifest or another JSON object, after a check of its type.
 
     Args:
         facts: the object.
@@ -318,8 +323,8 @@ def read_fact(
     # a number beyond 2^53 is a count of nothing, and no library takes it
     is_odd = isinstance(value, int | float) and not (-_EXACT < value < _EXACT and (least is None or value >= least))
     if type(value) is not kind or is_odd:
-        expected = f"{name}: {kind.__name__}" + ("" if least is None else f" from {least} on")
+        expected = f"{name}: {kind.__name__}" + ("" if least is None else f", at least {least}")
         got = value if isinstance(value, bool | int | float) else repr(value)
-        what = "the fact is missing" if value is None else "the fact is wrong"
+        what = "a value is missing" if value is None else "a value is wrong"
         raise ArtifactError(what, where=where, got=str(got)[:60], expected=expected, hint=_AGAIN)
     return value

@@ -94,7 +94,7 @@ class HashedFile(io.RawIOBase):
             raise self.error
 
     def entry(self, *, rows: int | None = None, log: bool = False) -> OutputEntry:
-        """Return the entry of this file in the manifest."""
+        """Return the entry of this file for the manifest: size and hash."""
         return OutputEntry(path=self.name, bytes=self.size, blake3=self._hasher.hexdigest(), rows=rows, log=log)
 
 
@@ -188,6 +188,7 @@ class ArtifactWriter(_NewFolder):
 
 
 def _temporary(path: Path) -> Path:
+    """Return a random temporary name beside an output."""
     return path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
 
 
@@ -257,7 +258,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def check_output(path: Path, *, replace: bool = True) -> None:
-    """Refuse to write a file or a folder there, before there is anything to write.
+    """Refuse an output path where no file or folder can be written, before the work begins.
 
     Args:
         path: to be written.
@@ -269,16 +270,20 @@ def check_output(path: Path, *, replace: bool = True) -> None:
     """
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may lead to a file
     if os.path.lexists(path) and (device or not (path.is_file() or path.is_dir() or path.is_symlink())):
-        raise StorageError("this is no file, and would be replaced", where=path, hint=ELSEWHERE)
+        raise StorageError("the output exists and is not a file, so it is not replaced", where=path, hint=ELSEWHERE)
     refuse_inside_artifact(path)
     empty = path.is_dir() and not path.is_symlink() and not any(path.iterdir())
     if not replace and os.path.lexists(path) and not empty:
-        raise ConfigError("it is there already", where=path, hint="--force replaces it; or name another with -o")
+        raise ConfigError(
+            "the output exists already",
+            where=path,
+            hint="replace the output with --force, or choose another output with -o",
+        )
     parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     if not parent.is_dir():
-        raise StorageError("this is no folder, so nothing can be written below", where=parent, hint=ELSEWHERE)
+        raise StorageError("this is not a folder, so the output cannot be inside", where=parent, hint=ELSEWHERE)
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise StorageError("nothing may be written in this folder", where=parent, hint=ELSEWHERE)
+        raise StorageError("permission denied: this user may not write in the folder", where=parent, hint=ELSEWHERE)
 
 
 @contextmanager
@@ -293,7 +298,7 @@ def atomic_file(path: Path) -> Iterator[HashedFile]:
     """
     check_output(path)
     if path.is_dir():
-        raise StorageError("this is no file, and would be replaced", where=path, hint=ELSEWHERE)
+        raise StorageError("the output exists and is not a file, so it is not replaced", where=path, hint=ELSEWHERE)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = _temporary(path)
     file = HashedFile(beside, path.name)
@@ -350,8 +355,10 @@ def refuse_other(path: Path, names: AbstractSet[str]) -> None:
     """
     refuse_inside_artifact(path)
     if path.name in ("", ".."):
-        raise StorageError("the output needs a name of its own", where=path, hint=ELSEWHERE)
+        raise StorageError("the output path must end in a name, not in . or ..", where=path, hint=ELSEWHERE)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise StorageError("a file or a link is there, and this format is a folder", where=path, hint=ELSEWHERE)
+        raise StorageError(
+            "the output is an existing file or link, but this format is a folder", where=path, hint=ELSEWHERE
+        )
     if path.exists() and (other := [name for name in files_at(path) if name not in names]):
-        raise StorageError(f"the folder holds other files ({other[0]})", where=path, hint=ELSEWHERE)
+        raise StorageError(f"the folder contains other files ({other[0]})", where=path, hint=ELSEWHERE)

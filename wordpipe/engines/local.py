@@ -35,7 +35,7 @@ _CODE = "import sys; sys.path[:] = sys.argv[2:]; from wordpipe.engines.local imp
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """See `Engine`.
+    """The engine that makes shards on this machine, in threads or in worker processes.
 
     Attributes:
         threads: that work.
@@ -44,9 +44,10 @@ class LocalEngine:
     threads: int
 
     def make(self, work: ShardWork, numbers: Sequence[int], progress: ShardProgress, opened: Any = None) -> None:
-        """See `Engine.make`."""
+        """Make shards in threads or worker processes of this machine; see `Engine.make`."""
         with ExitStack() as stack:
             n_threads = min(self.threads, len(numbers))
+            # in worker processes, as many as there is memory for
             if work.in_processes and n_threads > 1 and os.name == "posix":
                 room = max(1, memory_bytes() // work.memory_bytes) if memory_bytes() else n_threads
                 workers = [WorkerProcess(work, progress.note) for _ in range(min(n_threads, room))]
@@ -59,11 +60,13 @@ class LocalEngine:
 
                 _make_side_by_side(WorkerProcess.make, work.size_of, numbers, workers, progress, stop)
                 return
+            # in threads, each with a shard of its own
             if work.side_by_side and n_threads > 1:
                 states = [work.prepare(1, stack, opened) for _ in range(n_threads)]
                 make = lambda state, number, on_units: work.make(number, state, on_units)  # noqa: E731
                 _make_side_by_side(make, work.size_of, numbers, states, progress)
                 return
+            # one shard after the other, all threads on the same one
             state, done = work.prepare(1 if work.side_by_side else self.threads, stack, opened), 0
             for number in numbers:
                 work.make(number, state, lambda units, first=done: progress.units(first + units))
@@ -75,7 +78,7 @@ def _make_side_by_side(
     make: Callable[[State, int, OnUnits], None], size_of: Callable[[int], int], numbers: Sequence[int],
     states: Sequence[State], progress: ShardProgress, stop: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """Each thread makes one shard after the other, with a state of its own.
+    """Make shards in several threads, each one shard after the other with a state of its own.
 
     Args:
         make: makes the shard of a number, and reports how many of its units are done.
@@ -85,17 +88,20 @@ def _make_side_by_side(
         progress: hears how far they are.
         stop: called when no more is wanted; ends what the threads wait for.
     """
+    # a state for each thread that works
     free: SimpleQueue[State] = SimpleQueue()
     for state in states:
         free.put(state)
     done, leaving = dict.fromkeys(numbers, 0), threading.Event()
 
     def make_one(number: int) -> None:
+        # each thread counts the units of its shard, and stops when the others have
         def on_units(units: int) -> None:
             done[number] = units
             if leaving.is_set():
                 raise EndedError
 
+        # a state that no other thread uses meanwhile
         state = free.get()
         try:
             make(state, number, on_units)
@@ -103,15 +109,18 @@ def _make_side_by_side(
             free.put(state)
         done[number] = size_of(number)
 
+    # wait for the shards, and report how far they are
     with ThreadPoolExecutor(len(states)) as pool:
         waiting: set[Future[None]] = {pool.submit(make_one, number) for number in numbers}
         try:
             while waiting:
                 ended, waiting = wait(waiting, _WAIT_S, FIRST_COMPLETED)
+                # an error of a shard is raised here
                 for one in ended:
                     one.result()
                 progress.units(sum(done.values()))
         finally:
+            # no more is wanted: end what the threads wait for
             leaving.set()
             stop()
             for one in waiting:
@@ -119,7 +128,7 @@ def _make_side_by_side(
 
 
 class WorkerProcess:
-    """A process that makes one shard after the other, started for the first of them. For one thread.
+    """A worker process that makes one shard after the other, started for the first shard; used by one thread.
 
     Args:
         work: what is done.
@@ -133,7 +142,7 @@ class WorkerProcess:
         self._stopped = False
 
     def make(self, number: int, on_units: OnUnits) -> None:
-        """Make a shard; see `ShardWork.make`.
+        """Make a shard in the worker process, again if the process dies; see `ShardWork.make`.
 
         Raises:
             PeerError: the process died three times.
@@ -142,23 +151,23 @@ class WorkerProcess:
         """
         where = f"the process with shard {number} of {self._work.phase}"
         for tries in range(TRIES):
-            if (said := self._made(number, on_units)) is None:
+            if (said := self._made_once(number, on_units)) is None:
                 return
             if self._stopped:
                 raise EndedError
             if tries < TRIES - 1:
                 self._note(f"{where} died ({said}): the shard is made again")
-        hint = "the machine may lack memory: fewer --workers"
+        hint = "the machine may have too little memory: use fewer --workers"
         raise PeerError(f"{where} died {TRIES} times", got=said, hint=hint)
 
     def stop(self) -> None:
-        """End the process, in the middle of its work; any thread may call."""
+        """End the worker process in the middle of its work; any thread may call this."""
         self._stopped = True
         if (process := self._process) is not None:
             process.kill()
 
-    def _made(self, number: int, on_units: OnUnits) -> str | None:
-        """Make a shard; how the process died, if it did."""
+    def _made_once(self, number: int, on_units: OnUnits) -> str | None:
+        """Make a shard once; return how the worker process died, or None."""
         try:
             pipe = self._pipe or self._start()
             pipe.send(number)
@@ -176,6 +185,7 @@ class WorkerProcess:
             return _death(self.close())
 
     def _start(self) -> Connection:
+        """Start the worker process, send the work, and return the pipe to the process."""
         ours, theirs = Pipe()
         self._pipe = ours
         with theirs:
@@ -192,7 +202,7 @@ class WorkerProcess:
         return ours
 
     def close(self) -> int:
-        """End the process; return its exit code. For its own thread, or when no thread uses the process."""
+        """End the worker process and return its exit code; for its own thread, or when no thread uses the process."""
         process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
         if pipe is not None:
             pipe.close()
@@ -203,12 +213,12 @@ class WorkerProcess:
 
 
 def _death(code: int) -> str:
-    """The end of a process, in words."""
+    """Return in words how a worker process ended: its signal or its exit code."""
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 def serve() -> None:
-    """Make shards until there are no more numbers; what the process runs."""
+    """Run a worker process: make shards until no more numbers come through the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that was started
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # that process has died: so does this one
     pipe, state = Connection(int(sys.argv[1])), None

@@ -36,7 +36,7 @@ DEATHS = ("WorkerCrashedError", "OutOfMemoryError")
 
 @dataclass(frozen=True)
 class RayEngine:
-    """See `Engine`.
+    """The engine that makes shards as tasks of a Ray cluster.
 
     Attributes:
         workers: tasks at once; None: as many as there are processors, and more that wait.
@@ -45,30 +45,35 @@ class RayEngine:
     workers: int | None
 
     def make(self, work: ShardWork, numbers: Sequence[int], progress: ShardProgress, opened: Any = None) -> None:
-        """See `Engine.make`."""
+        """Make shards as tasks of the cluster; see `Engine.make`."""
         ray = import_ray()
         _refuse_too_large(work, ray.nodes())
-        task = ray.remote(_made).options(
+        # one task for each shard, without silent retries of Ray's
+        task = ray.remote(_make_in_process).options(
             num_cpus=1, num_gpus=work.gpus, memory=work.memory_bytes, max_retries=0, name=f"wordpipe {work.phase}"
         )
         shared, versions = ray.put(work), versions_of(work.libraries)
+        # shards that wait, and how often the process of each has died
         waiting, tries, done, heard = [*reversed(numbers)], dict.fromkeys(numbers, 0), 0, time.monotonic()
         under_way: dict[Any, int] = {}
         progress.units(0)
         try:
             while waiting or under_way:
+                # keep some tasks under way
                 while waiting and len(under_way) < (self.workers or _UNDER_WAY * _processors(ray)):
                     number = waiting.pop()
                     under_way[task.remote(shared, number, versions)] = number
+                # what has ended; where nothing has for long, is there a machine for the shards?
                 ended, _ = ray.wait([*under_way], timeout=_WAIT_S)
                 if ended:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > _STILL_S:
                     _refuse_too_large(work, ray.nodes())
                     progress.note(
-                        f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` says what runs"
+                        f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` shows what is running"
                     )
                     heard = time.monotonic()
+                # count a finished shard; raise an error of its work
                 for one in ended:
                     number = under_way.pop(one)
                     error = _error_of(one)
@@ -78,12 +83,14 @@ class RayEngine:
                         done += work.size_of(number)
                         progress.units(done)
                         continue
+                    # its process died: send the shard again, a few times
                     where = f"the process with shard {number} of {work.phase}"
                     if error not in (*DEATHS, *NOT_OURS):
-                        raise PeerError(f"{where} could not work", got=error, hint="`ray logs` has what it wrote last")
+                        raise PeerError(f"{where} failed", got=error, hint="`ray logs` shows its last messages")
+                    # a machine that went is not counted
                     tries[number] += error in DEATHS
                     if tries[number] == TRIES:
-                        hint = "its machine may lack memory: fewer --workers; `ray logs` has what it wrote last"
+                        hint = "the machine may lack memory: use fewer --workers; `ray logs` shows its last messages"
                         raise PeerError(f"{where} died {TRIES} times", got=error, hint=hint)
                     progress.note(f"{where} died ({error}): the shard is made again")
                     time.sleep(_PAUSE_S)
@@ -96,8 +103,8 @@ class RayEngine:
 _KEPT: list[tuple[ShardWork, Any, ExitStack]] = []  # the work that this process did last, and what it prepared for that
 
 
-def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, Any] | None:
-    """Make a shard in a process of Ray's; the parts of the error that it met."""
+def _make_in_process(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, Any] | None:
+    """Make a shard in a process of Ray; return the parts of the error that stopped it, or None."""
     try:
         refuse_other_versions(versions)
         if not _KEPT or _KEPT[0][0] != work:
@@ -112,7 +119,7 @@ def _made(work: ShardWork, number: int, versions: dict[str, str]) -> dict[str, A
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
-    """Versions of these and of wordpipe in this process."""
+    """Return the versions of some libraries and of wordpipe in this process."""
     from wordpipe import __version__
 
     return {"wordpipe": __version__} | {name: version(name) for name in libraries}
@@ -124,18 +131,18 @@ def refuse_other_versions(expected: dict[str, str]) -> None:
     if other := {name: one for name, one in found.items() if one != expected.get(name)}:
         names = ", ".join(f"{name} {one}" for name, one in other.items())
         wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
-        raise ConfigError("a machine of the cluster has other versions", where=os.uname().nodename, got=names,
+        raise ConfigError("a machine of the cluster has other versions of the software", where=os.uname().nodename, got=names,
                           expected=wanted, hint="install the same versions on all machines")  # fmt: skip
 
 
 def _error_of(one: Any) -> WordpipeError | str | None:
-    """The outcome of a shard's task: None for success; an error of ours; or the name of what Ray says."""
+    """Return the error of a shard's task: None for success, an error of wordpipe, or the name of Ray's error."""
     found = outcome_of(one)
     return error_of_parts(found) if isinstance(found, dict) else found
 
 
 def outcome_of(one: Any) -> Any:
-    """The result of a task; an error of ours where the task could not begin; or the name of what Ray says.
+    """Return the result of a Ray task; an error of wordpipe if the task could not begin; or the name of Ray's error.
 
     Raises:
         OSError, MemoryError, …: what the task raised, if it is none of ours.
@@ -153,11 +160,13 @@ def outcome_of(one: Any) -> Any:
 
 
 def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
-    """Refuse what no machine has the memory for: Ray would wait for one for ever."""
+    """Refuse shards that need more memory than any machine of the cluster has: Ray would wait for ever."""
     there = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     most = max((one.get("memory", 0) for one in there if one.get("GPU", 0) >= work.gpus), default=0)
     if work.memory_bytes > most:
-        what = f"no machine of the cluster has the memory{' and the GPU' * bool(work.gpus)} for a shard of {work.phase}"
+        what = (
+            f"no machine of the cluster has enough memory{' and a GPU' * bool(work.gpus)} for a shard of {work.phase}"
+        )
         raise BudgetError(
             what, got=f"{most / 1e6:,.0f} MB", expected=f"{work.memory_bytes / 1e6:,.0f} MB",
             hint="add a machine, or use --engine local",
@@ -166,7 +175,7 @@ def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
 
 @contextmanager
 def ray_engine(address: str | None, workers: int | None, report: Report) -> Iterator[RayEngine]:
-    """An engine on the cluster at the address, or on one of this machine that ends with the block.
+    """Open the engine of the Ray cluster at an address, or of a new one on this machine that ends with the block.
 
     Args:
         address: of the cluster; None: one is started.
@@ -181,8 +190,8 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
     if ray.is_initialized():  # by the program that calls us, which ends it, too
         own = ray.get_runtime_context().gcs_address
         if address not in (None, "auto", own):
-            hint = "leave the address out, or call ray.shutdown() first"
-            raise ConfigError("this process works with another Ray cluster", where="address", got=address,
+            hint = "remove the address, or call ray.shutdown() first"
+            raise ConfigError("this process is already connected to another Ray cluster", where="address", got=address,
                               expected=own, hint=hint)  # fmt: skip
         yield RayEngine(workers)
         return
@@ -192,7 +201,7 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
             session = _start(ray, address, workers, report)
             yield RayEngine(workers)
         except ray.exceptions.RayError as error:
-            hint = "`ray status` says whether the cluster runs; `ray logs` has what it wrote last"
+            hint = "`ray status` shows whether the cluster is running; `ray logs` shows its last messages"
             raise PeerError("the Ray cluster failed", got=type(error).__name__, hint=hint) from None
         finally:
             session = session or (_marked_session() if address is None else None)  # stopped while it started
@@ -202,7 +211,7 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
 
 
 def _start(ray: Any, address: str | None, workers: int | None, report: Report) -> Path | None:
-    """Connect, or start a cluster here; the folder of one that was started. Raises ConfigError: see `ray_engine`."""
+    """Connect to a Ray cluster, or start one here and return its folder. Raises ConfigError: see `ray_engine`."""
     own: dict[str, Any] = {}
     if address is None:
         own = {"num_cpus": workers or cpu_count(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
@@ -220,8 +229,8 @@ def _start(ray: Any, address: str | None, workers: int | None, report: Report) -
     except Exception as error:  # noqa: BLE001  (Ray raises bare ones, too)
         said = str(error).strip().partition("\n")[0]
         if address is None:
-            raise ConfigError("Ray cannot be started here", where="--engine", got=said) from None
-        hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
+            raise ConfigError("Ray cannot be started on this machine", where="--engine", got=said) from None
+        hint = "`ray status` shows whether a cluster is running; `ray start --head` starts a cluster"
         raise ConfigError("no Ray cluster answers", where="--address", got=said, hint=hint) from None
     finally:
         if threading.current_thread() is threading.main_thread():  # Ray would end the process without a word
@@ -241,9 +250,9 @@ def _refuse_silent(address: str, host: str, port: int) -> None:
     """Refuse an address without a server of gRPC, where Ray would try for minutes.
 
     Raises:
-        ConfigError: so it is.
+        ConfigError: no server answers there, or another kind of server.
     """
-    said = "what listens there does not speak as Ray does"
+    said = "the server at this address is not a Ray cluster"
     try:
         with socket.create_connection((host, port), _ANSWER_S) as connection:
             if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false", ""):
@@ -255,13 +264,13 @@ def _refuse_silent(address: str, host: str, port: int) -> None:
         said = f"no answer within {_ANSWER_S:g} s"
     except (OSError, OverflowError, UnicodeError) as error:
         said = (getattr(error, "strerror", None) or str(error)).lower()
-    hint = "`ray status` says whether a cluster runs; `ray start --head` starts one"
+    hint = "`ray status` shows whether a cluster is running; `ray start --head` starts a cluster"
     raise ConfigError("no Ray cluster answers", where=f"--address {address}", got=said, hint=hint)
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """A start of a cluster that listens on the loopback alone, and whose processes import nothing of the working folder."""
+    """Let Ray start a cluster that listens on the loopback alone and imports nothing from the working folder."""
     constants: Any = import_module("ray._private.ray_constants")
     names = {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -279,7 +288,7 @@ def _alone() -> Iterator[None]:
 
 
 def _job_config() -> Any:
-    """The import path of a job's processes: Ray would add the working folder, where the texts of others may lie."""
+    """Return Ray's settings of a job without the working folder on the import path: texts of others may lie there."""
     config = import_module("ray.job_config").JobConfig()
     config._runtime_env_has_working_dir = lambda: True  # in which case it adds none
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
@@ -289,7 +298,7 @@ def _job_config() -> Any:
 
 
 def _marked_session() -> Path | None:
-    """The folder of the cluster that was just started, marked as ours; those that killed runs of ours left are removed."""
+    """Mark and return the folder of the Ray cluster just started; remove folders that killed runs of wordpipe left."""
     node = import_module("ray._private.worker")._global_node
     if node is None:
         return None
@@ -304,6 +313,7 @@ def _marked_session() -> Path | None:
 
 
 def _remove_session(session: Path) -> None:
+    """Remove the folder of a Ray cluster that has ended."""
     shutil.rmtree(session, ignore_errors=True)
     latest = session.parent / "session_latest"
     with suppress(OSError):
@@ -313,7 +323,7 @@ def _remove_session(session: Path) -> None:
 
 @contextmanager
 def _quiet_prints() -> Iterator[None]:
-    """Ray prints on stdout, where answers go, that a process died; the engine says it on its own."""
+    """Stop Ray from printing on stdout, where answers go, that a process died: the engine reports that itself."""
     module: Any = import_module("ray._private.worker")
     before = module.print_to_stdstream
     module.print_to_stdstream = lambda *_, **__: None
@@ -324,9 +334,10 @@ def _quiet_prints() -> Iterator[None]:
 
 
 def import_ray() -> Any:
-    """The library, which has types for few of its calls."""
+    """Import and return the library ray, which has types for few of its calls."""
     return import_module("ray")
 
 
 def _processors(ray: Any) -> int:
+    """Return the number of processors in the cluster."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))

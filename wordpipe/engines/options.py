@@ -16,7 +16,7 @@ EngineName = Literal["local", "ray"]
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The engine, and its size.
+    """The choice of an engine and its size: local or Ray, address, number of workers.
 
     Attributes:
         engine: `local` or `ray`.
@@ -34,8 +34,10 @@ class EngineOptions:
         if self.workers is not None and self.workers < 1:
             raise ConfigError("too few workers", where="--workers", got=self.workers, expected="1 or more")
         if self.address is not None and self.engine != "ray":
-            hint = "add --engine ray, or leave the address out"
-            raise ConfigError("only Ray has an address", where="--address", got=self.address, hint=hint)
+            hint = "add --engine ray, or remove --address"
+            raise ConfigError(
+                "--address can be used with --engine ray only", where="--address", got=self.address, hint=hint
+            )
         refuse_controls(self.address or "", "--address")
         if self.engine == "ray" and not _is_installed("ray"):
             hint = "pip install 'wordpipe[ray]'"
@@ -58,7 +60,7 @@ def _is_installed(name: str) -> bool:
 
 @contextmanager
 def open_engine(options: EngineOptions, report: Report) -> Iterator[Engine]:
-    """The engine of these options; what it started has ended when the block ends, however it ends.
+    """Open the engine that the options name; all that it started has ended when the block ends.
 
     Raises:
         ConfigError: Ray is not installed, or no cluster answers at the address.

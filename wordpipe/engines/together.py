@@ -38,7 +38,7 @@ _REPORT_S = 0.1  # between two reports of one phase
 
 @dataclass(frozen=True)
 class _Member:
-    """The identity of a process.
+    """The identity of one process of a group that works together: rank, size, address.
 
     Attributes:
         rank: its number.
@@ -57,7 +57,7 @@ class _Member:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of `torchrun`."""
+        """The environment variables by which `torchrun` tells a process who it is."""
         found = {"RANK": self.rank, "WORLD_SIZE": self.size, "LOCAL_RANK": self.local_rank,
                  "LOCAL_WORLD_SIZE": self.local_size, "MASTER_ADDR": self.address, "MASTER_PORT": self.port}  # fmt: skip
         return {name: str(value) for name, value in found.items()}
@@ -86,40 +86,48 @@ def work_together(
         Stopped: a stop signal came; the processes have been told, and have ended.
     """
     with ray_engine(options.address, options.workers, report), stop_signal() as flag:
+        # the processes, as many as the cluster has room for
         ray = import_ray()
         size, has_gpu = _size_of(ray.cluster_resources(), ray.nodes(), options.workers, needs_gpu)
         group = _Group(ray, size, has_gpu=has_gpu)
         for tried in range(1, TRIES + 1):
             with group.placed(report) as members:
                 found = group.run(call, members, versions_of(libraries), report, lambda: flag.signum)
+            # stopped by the user: say what was saved
             if flag.signum is not None:
                 saved = next(
                     (one["stopped"] for one in found.values() if isinstance(one, dict) and "stopped" in one), None
                 )
                 raise Stopped(flag.signum, saved)
+            # all have ended well, or with an error of their work
             dead = [rank for rank, one in found.items() if isinstance(one, str) and one in (*DEATHS, *NOT_OURS)]
             if not dead:
                 done: T = _result(found)
                 return done
+            # one has died: all start again
             where = f"process {dead[0]} of {size}"
             if tried < TRIES:
                 report(
-                    Progress("note", note=f"{where} died ({found[dead[0]]}): all go on from what is saved", always=True)
+                    Progress(
+                        "note",
+                        note=f"{where} died ({found[dead[0]]}): all processes continue from the last saved state",
+                        always=True,
+                    )
                 )
-        hint = "its machine may lack memory: a smaller batch; `ray logs` has what it wrote last"
-        raise PeerError(f"{where} died, the third time that one did", got=found[dead[0]], hint=hint)
+        hint = "the machine may lack memory: use a smaller batch; `ray logs` shows its last messages"
+        raise PeerError(f"{where} died: the third death of a process in this run", got=found[dead[0]], hint=hint)
 
 
 def _size_of(
     there: dict[str, float], nodes: list[dict[str, Any]], workers: int | None, needs_gpu: bool | None
 ) -> tuple[int, bool]:
-    """The number of processes, and True if each has a GPU."""
+    """Return the number of processes that the cluster has room for, and True if each has a GPU."""
     gpus, processors = int(there.get("GPU", 0)), int(there.get("CPU", 0))
     size = workers or (gpus if needs_gpu is not False else 0) or sum(node["Alive"] for node in nodes)
     has_gpu = needs_gpu if needs_gpu is not None else gpus >= size
     room, of_what = (gpus, "GPUs") if has_gpu else (processors, "processors")
     if size > room:
-        hint = "fewer --workers, or more machines in the cluster"
+        hint = "use fewer --workers, or add machines to the cluster"
         raise ConfigError(
             f"the cluster has too few {of_what}", where="--workers", got=size, expected=f"at most {room}", hint=hint
         )
@@ -127,7 +135,7 @@ def _size_of(
 
 
 def _result(found: dict[int, Any]) -> Any:
-    """The result of the first process.
+    """Return what the first of the processes returned.
 
     Raises:
         WordpipeError: an error of a process; one that only says that another has failed comes last.
@@ -137,14 +145,14 @@ def _result(found: dict[int, Any]) -> Any:
     if errors:
         raise min(errors, key=lambda error: isinstance(error, PeerError))
     if lost := [rank for rank, one in found.items() if not isinstance(one, dict)]:
-        hint = "`ray logs` has what it wrote last"
-        raise PeerError(f"process {lost[0]} could not work", got=found[lost[0]], hint=hint)
+        hint = "`ray logs` shows the last messages of the process"
+        raise PeerError(f"process {lost[0]} failed", got=found[lost[0]], hint=hint)
     return found[0]["gave"]
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Processes with a place each.
+    """A group of processes, each with a place in the cluster.
 
     Attributes:
         ray: the library.
@@ -158,23 +166,28 @@ class _Group:
 
     @contextmanager
     def placed(self, report: Report) -> Iterator[list[tuple[Any, _Member]]]:
-        """A place for each process, and who it is."""
+        """Reserve a place in the cluster for each process, and yield the places with the identity of each process."""
         from ray.util.placement_group import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+        # reserve the places, and say so where that takes long
         need = {"CPU": 1.0} | ({"GPU": 1.0} if self.has_gpu else {})
         group = placement_group([need] * self.size, strategy="SPREAD")
         try:
             if not group.wait(_PLACE_S):
                 report(
                     Progress(
-                        "note", note="the cluster is busy: waiting for room; `ray status` says what runs", always=True
+                        "note",
+                        note="the cluster is busy: waiting for free resources; `ray status` shows what is running",
+                        always=True,
                     )
                 )
                 self.ray.get(group.ready())
+            # on which machine each place is
             places = [PlacementGroupSchedulingStrategy(group, rank) for rank in range(self.size)]
             look = self.ray.remote(_place)
             found = self.ray.get([look.options(num_cpus=1, scheduling_strategy=place).remote() for place in places])
+            # the identity of each process: those that share a machine are numbered there
             nodes, members = [node for node, _, _ in found], []
             for rank, node in enumerate(nodes):
                 local = 0 if self.has_gpu else nodes[:rank].count(node)
@@ -187,13 +200,14 @@ class _Group:
         self, call: Callable[[Report], Any], members: list[tuple[Any, _Member]], versions: dict[str, str], report: Report,
         stop: Callable[[], int | None],
     ) -> dict[int, Any]:  # fmt: skip
-        """Let all do it; rank → what became of it: see `_done`, an error that kept it from beginning, or Ray's word."""
+        """Run the call in all processes; return rank → result of `_run_in_process`, an earlier error, or Ray's word."""
         from ray.util.queue import Empty, Queue
 
         reports = Queue(actor_options={"num_cpus": 0})
         # a process that knew other processes is not used for anything else
-        task = self.ray.remote(max_calls=1, max_retries=0)(_done)
+        task = self.ray.remote(max_calls=1, max_retries=0)(_run_in_process)
         here, found = Path.cwd(), dict[int, Any]()
+        # start all processes, each in its place
         waiting = {
             task.options(
                 num_cpus=1,
@@ -205,6 +219,7 @@ class _Group:
         }
         is_stopping, failed = False, float("inf")
 
+        # reports of the first process go to the caller
         def pass_on() -> None:
             try:
                 while True:
@@ -213,18 +228,22 @@ class _Group:
                 return
 
         try:
+            # until all have ended, or one has failed and the others do not follow
             while waiting:
                 ended, _ = self.ray.wait([*waiting], timeout=_LOOK_S)
                 pass_on()
+                # tell all processes to stop, once
                 if stop() is not None and not is_stopping:  # they agree in every step
                     is_stopping = True
                     for one in waiting:
                         self.ray.cancel(one, force=False)
+                # note what became of each process, and since when one has failed
                 for one in ended:
                     rank = waiting.pop(one)
                     found[rank] = outcome_of(one)
                     if not (isinstance(found[rank], dict) and "gave" in found[rank]):
                         failed = min(failed, time.monotonic())
+                # the others may take some time to say what they met
                 if time.monotonic() - failed > _FOLLOW_S:
                     break
             pass_on()
@@ -236,14 +255,14 @@ class _Group:
 
 
 def _place() -> tuple[str, str, int]:
-    """Machine and address of this process, and a port that is free there."""
+    """Return the machine and the address of this process, and a free port there."""
     context = import_ray().get_runtime_context()
     with socket.socket() as free:
         free.bind(("", 0))
         return context.get_node_id(), import_ray().util.get_node_ip_address(), free.getsockname()[1]
 
 
-def _done(
+def _run_in_process(
     call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], reports: Any
 ) -> dict[str, Any]:
     """Run the call in a process; return its result, the parts of its error, or what was saved before a stop."""
@@ -251,9 +270,12 @@ def _done(
     try:
         refuse_other_versions(versions)
         if not here.is_dir():
-            hint = "all machines need the working folder, at the same path: a shared file system"
+            hint = "all machines must see the working folder under the same path, as on a shared file system"
             raise ConfigError(
-                "a machine of the cluster does not have the folder", where=here, got=os.uname().nodename, hint=hint
+                "a machine of the cluster does not have the working folder",
+                where=here,
+                got=os.uname().nodename,
+                hint=hint,
             )
         os.chdir(here)
         return {"gave": call(quiet if reports is None else _sender(reports))}
@@ -264,7 +286,7 @@ def _done(
 
 
 def _sender(reports: Any) -> Report:
-    """Sends reports; of those of one phase that come fast some are left out."""
+    """Return a report that sends progress to the queue; of reports of one phase in quick succession some are left out."""
     last: dict[str, Any] = {"phase": "", "at": 0.0}
 
     def send(progress: Progress) -> None:

@@ -15,54 +15,45 @@ class ShardWork(Protocol):
     """The work on each shard: a pure function of its fields and the shard's number, which leaves its result in files.
 
     It is sent to other processes, so its fields are plain values and paths. A shard that is begun again gives the same files.
-
-    Attributes:
-        phase: what progress calls it.
-        unit: what progress counts.
-        memory_bytes: that a process with one thread is expected to need at its peak.
-        side_by_side: in one process every thread makes a shard of its own; else all threads make one shard together.
-        in_processes: Python itself does the work, so that on one machine every shard is made by a process of its own.
-        gpus: of a machine, that a process needs: 0 or 1.
-        libraries: what has to have the same versions everywhere, for the same bytes.
     """
 
     @property
     def phase(self) -> str:
-        """See the class."""
+        """The name of the work, which progress shows."""
         ...
 
     @property
     def unit(self) -> str:
-        """See the class."""
+        """The unit that progress counts, such as `sentences`."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """See the class."""
+        """The memory that a process with one thread is expected to need at its peak."""
         ...
 
     @property
     def side_by_side(self) -> bool:
-        """See the class."""
+        """True if every thread of a process makes a shard of its own; else all threads make one shard together."""
         ...
 
     @property
     def in_processes(self) -> bool:
-        """See the class."""
+        """True if Python itself does the work, so that on one machine each shard is made by a process of its own."""
         ...
 
     @property
     def gpus(self) -> int:
-        """See the class."""
+        """GPUs of a machine that a process needs: 0 or 1."""
         ...
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """See the class."""
+        """Libraries that must have the same versions on all machines, for the same bytes."""
         ...
 
     def size_of(self, number: int) -> int:
-        """The number of units in a shard."""
+        """Return the number of units in a shard."""
         ...
 
     def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
@@ -87,18 +78,18 @@ class ShardWork(Protocol):
 
 
 class EndedError(Exception):
-    """The work ends, and this shard is not wanted any more."""
+    """Raised in a shard's work to end it: the shard is not wanted any more."""
 
 
 class OnUnits(Protocol):
-    """Hears how many units of a shard are done."""
+    """A function that hears how many units of a shard are done."""
 
     def __call__(self, done: int, /) -> None:
-        """So many."""
+        """Take the number of units of the shard that are done."""
 
 
 class Engine(Protocol):
-    """Makes shards."""
+    """The interface of an engine, which makes the shards of a stage."""
 
     def make(self, work: ShardWork, numbers: Sequence[int], progress: "ShardProgress", opened: Any = None) -> None:
         """Make the files of all these shards, in no promised order.
@@ -118,7 +109,7 @@ class Engine(Protocol):
 
 
 class ShardProgress:
-    """The progress of some shards.
+    """The progress over the shards of a stage, reported in units per second.
 
     Args:
         work: what is done.
@@ -132,25 +123,25 @@ class ShardProgress:
         self._report, self._begun = report, monotonic()
 
     def units(self, done: int) -> None:
-        """So many are done since it began."""
+        """Report how many units are done since the work on the shards began."""
         rate = done / max(monotonic() - self._begun, 1e-9)
         values = {f"{self._work.unit}/s": f"{rate:,.0f}"} if done else {}
         self._report(Progress(self._work.phase, self._before + done, self._total or None, self._work.unit, values))
 
     def note(self, text: str) -> None:
-        """A line for the screen."""
+        """Show a line on the screen."""
         self._report(Progress("note", note=text))
 
 
 def parts_of(error: WordpipeError) -> dict[str, Any]:
-    """An error as plain values, for another process."""
+    """Return an error as plain values, to send it to another process; see `error_of_parts`."""
     parts = {name: getattr(error, name) for name in ("where", "got", "expected", "hint")}
     texts = {name: None if part is None else str(part) for name, part in parts.items()}
     return {"class": type(error).__name__, "what": error.what, **texts}
 
 
 def error_of_parts(parts: dict[str, Any]) -> WordpipeError:
-    """The error that these are the parts of."""
+    """Return the error whose parts `parts_of` gave in another process."""
     from wordpipe import errors
 
     kind = getattr(errors, parts["class"])

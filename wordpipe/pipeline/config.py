@@ -57,23 +57,23 @@ class Stage:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Its inputs and the artifacts that its settings name: stages, sources or files."""
+        """The inputs of the stage and the artifacts that its settings name: stages, sources or files."""
         return (*self.inputs, *self.artifacts.values())
 
     def by_argument(self, paths: list[str]) -> list[str | list[str]]:
-        """The paths of its inputs as the command's function takes them; the last argument may be several."""
+        """Return the paths of the inputs as the arguments of the command; the last argument may be several paths."""
         fixed = len(self.command.arguments) - 1
         return [*paths[:fixed], paths[fixed:] if self.command.arguments[-1].many else paths[fixed]]
 
     @property
     def artifacts(self) -> dict[str, str]:
-        """The settings that name an artifact, or a stage whose artifact is meant."""
+        """The settings of the stage that name an artifact, or a stage whose artifact is meant."""
         fields = self.command.load_settings().artifact_fields()
         return {name: str(self.settings[name]) for name in fields if name in self.settings}
 
     @property
     def given(self) -> Iterator[tuple[Argument, list[str]]]:
-        """Each argument of the command, and what is handed to it; the last one may take several."""
+        """Each argument of the command with its inputs; the last argument may take several."""
         fixed = len(self.command.arguments) - 1
         for place, argument in enumerate(self.command.arguments):
             yield argument, list(self.inputs[place:]) if place == fixed else [self.inputs[place]]
@@ -85,12 +85,12 @@ def is_stream(path: Path) -> bool:
 
 
 def home_of(config: Path) -> Path:
-    """The folder from which a config sees its inputs and outputs."""
+    """Return the folder from which a config sees its inputs and outputs."""
     return Path.cwd() if is_stream(config) else config.absolute().parent
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file, or what comes through a pipe of the shell.
+    """Read a TOML file, or a config that comes through a pipe of the shell.
 
     Raises:
         ConfigError: not there, no regular file, larger than 16 MB, or not TOML.
@@ -100,34 +100,39 @@ def read_toml(path: Path) -> dict[str, Any]:
         # a named pipe without a writer would be waited for without end, but for this flag
         flags = os.O_RDONLY if is_stream(path) else os.O_RDONLY | os.O_NONBLOCK
         with open(os.open(path, flags), "rb") as file:  # noqa: PTH123  (it is open already)
+            # a file of the user's, read within a bound
             if not (is_stream(path) or stat.S_ISREG(os.fstat(file.fileno()).st_mode)):
                 raise ConfigError("not a TOML file: it is a folder, a pipe or a device", where=path)
             data = file.read(_LONGEST + 1)
+    # no such file, or a folder
     except FileNotFoundError:
-        hint = "wordpipe init writes one" if path == Path(CONFIG) else "check the path; wordpipe init writes a new one"
+        hint = "write a new config file with: wordpipe init"
+        hint = hint if path == Path(CONFIG) else f"check the path, or {hint}"
         raise ConfigError("the config file does not exist", where=path, hint=hint) from None
     except IsADirectoryError:
         raise ConfigError("not a TOML file: it is a folder", where=path) from None
+    # parse the text; each error of TOML with its line
     if len(data) > _LONGEST:
         raise ConfigError("not a TOML file", where=path, got=f"more than {_LONGEST >> 20} MiB")
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except RecursionError:
-        raise ConfigError("not a TOML file: its values lie too deep in each other", where=path) from None
+        raise ConfigError("not a TOML file: its values are nested too deeply", where=path) from None
     except tomllib.TOMLDecodeError as error:
+        # show the line that is wrong
         at = re.search(r"at line (\d+)", str(error))
         line = data.decode("utf-8-sig").splitlines()[int(at[1]) - 1 : int(at[1])] if at else []
         got = line[0].strip()[:200] if line else None
-        advice = 'a text stands in quotes: name = "text"' if "Invalid value" in str(error) else None
+        advice = 'a text must be in quotes: name = "text"' if "Invalid value" in str(error) else None
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path, got=got, hint=advice) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
     except ValueError:
-        raise ConfigError("not a TOML file: it has a number of thousands of digits", where=path) from None
+        raise ConfigError("not a TOML file: it contains a number with thousands of digits", where=path) from None
 
 
 def read_stages(config: Path) -> list[Stage]:
-    """The stages of a config file, in an order in which they can be made.
+    """Read the stages of a config file, and return them in an order in which they can be made.
 
     Raises:
         ConfigError: not TOML, an unknown key, command, stage or setting, an input of a wrong kind, or stages that need each
@@ -138,11 +143,13 @@ def read_stages(config: Path) -> list[Stage]:
     if unknown := sorted(set(table) - {"workdir", "stage"}):
         expected = "workdir and [stage.NAME] tables"
         problems.append(ConfigError(f"unknown key {shown_value(unknown[0])}", where=config, expected=expected))
+    # the folder of the artifacts
     workdir = table.get("workdir", "run")
     if not isinstance(workdir, str):
         problems.append(ConfigError("workdir should be a string", where=config, got=shown_value(workdir)))
         workdir = "run"
     refuse_controls(workdir, f"{config} workdir")
+    # the tables of the stages, all errors together
     bodies = table.get("stage", {})
     if not isinstance(bodies, dict) or not bodies:
         hint = "add a [stage.NAME] table with a command, or write a new file: wordpipe init"
@@ -155,6 +162,7 @@ def read_stages(config: Path) -> list[Stage]:
             stages.append(_stage(config, name, body, workdir, problems))
         except ConfigError as error:
             problems.append(error)
+    # what the stages name, and an order in which they can be made
     for stage in stages:
         problems += _wrong_names(stage, makes, config)
     ordered: list[Stage] = []
@@ -163,7 +171,7 @@ def read_stages(config: Path) -> list[Stage]:
     except ConfigError as error:
         problems.append(error)
     except RecursionError:
-        problems.append(ConfigError("a chain of hundreds of stages", where=config))
+        problems.append(ConfigError("the chain of stages is too long: hundreds of stages", where=config))
     raise_together(problems, config)
     return ordered
 
@@ -185,23 +193,23 @@ def raise_together(problems: Iterable[WordpipeError], where: Path) -> None:
     lines = [
         f"\n  {message.removeprefix(f'{where} ')}" + (f"\n    hint: {hint}" if hint else "") for message, hint in found
     ]
-    raise worst(f"{len(found)} things are wrong, and nothing was begun{''.join(lines)}", where=where)
+    raise worst(f"{len(found)} errors were found, and nothing was started{''.join(lines)}", where=where)
 
 
 def place_of(stage: Stage, config: Path) -> str:
-    """A stage as errors name it: the file and the table."""
+    """Return the place of a stage for errors: the config file and the table."""
     return f"{config} [stage.{stage.name}]"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint with the names that are spelled most like this one, else with all."""
+    """Return a hint for an unknown stage: the stages of similar spelling, else all."""
     known = sorted(known)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}?" if near else f"stages: {', '.join(known) or 'none'}"
+    return f"did you mean {' or '.join(near)}?" if near else f"the stages are: {', '.join(known) or 'none'}"
 
 
 def in_keys(error: WordpipeError, stages: Iterable[Stage], config: Path) -> WordpipeError:
-    """The error as a reader of the config needs it: keys of a stage in the place of flags.
+    """Return an error as a reader of the config needs it: with keys of a stage in place of flags.
 
     Args:
         error: raised in a stage; it is changed.
@@ -219,7 +227,7 @@ def in_keys(error: WordpipeError, stages: Iterable[Stage], config: Path) -> Word
 
 
 def text_in_keys(text: str, stages: Sequence[Stage]) -> str:
-    """A message of a stage with keys of the config in the place of flags; what is no setting of these stages stays.
+    """Return a message with keys of the config in place of flags; a flag that no stage here has stays.
 
     Args:
         text: such as "name the right one with --text-field", "leave it out with wordpipe ingest --no-deduplicate".
@@ -238,7 +246,7 @@ def text_in_keys(text: str, stages: Sequence[Stage]) -> str:
 
 
 def _key(flag: re.Match[str], stages: Sequence[Stage]) -> str:
-    """The key that stands for a flag, and its table."""
+    """Return the key of the config that stands for a flag, and the table of its stage."""
     name = flag[2].replace("-", "_")
     for stage in stages:
         field = stage.command.load_settings().model_fields.get(name)
@@ -250,7 +258,7 @@ def _key(flag: re.Match[str], stages: Sequence[Stage]) -> str:
 
 
 def _assigned(name: str, word: str | None, annotation: Any) -> str:
-    """A setting, and the word behind its flag where that is a value."""
+    """Return a setting as a line of TOML, if the word after its flag is a value; else its name."""
     if word is None:
         return name
     choices = {value for inner in (annotation, *get_args(annotation)) for value in get_args(inner)}
@@ -260,22 +268,24 @@ def _assigned(name: str, word: str | None, annotation: Any) -> str:
 
 
 def _makes(body: Any) -> str | None:
+    """Return the kind of artifact that a stage makes, by its body in the config; None if its command is unknown."""
     name = body.get("command") if isinstance(body, dict) else None
     return COMMANDS[name].makes if isinstance(name, str) and name in COMMANDS else None
 
 
 def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[WordpipeError]) -> Stage:
-    """One stage; wrong settings are added to the problems, as its inputs are worth looking at all the same.
+    """Return one stage of a config; wrong settings are added to the problems, so that its inputs are still checked.
 
     Raises:
         ConfigError: something else is wrong with it.
     """
     where = f"{config} [stage.{name if len(name) <= 60 else f'{name[:60]}…'}]"
+    # the name, which is a folder in workdir, and the command
     if not _NAME.fullmatch(name) or len(name) > 200:
         expected = "letters, digits, - _ and . (the folder of the stage in workdir)"
         raise ConfigError("a stage cannot have this name", where=where, expected=expected)
     if not isinstance(body, dict):
-        raise ConfigError("a stage is a table", where=where)
+        raise ConfigError("a stage must be a table: [stage.NAME]", where=where)
     body = dict(body)
     command_name = body.pop("command", None)
     if not isinstance(command_name, str) or command_name not in COMMANDS:
@@ -283,6 +293,7 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
         hint = f"did you mean {' or '.join(near)}?" if near else None
         got, expected = shown_value(command_name), ", ".join(COMMANDS)
         raise ConfigError("unknown command", where=where, got=got, expected=expected, hint=hint)
+    # the inputs, and `keep`
     inputs = body.pop("inputs", None)
     if not isinstance(inputs, list) or not inputs or not all(isinstance(item, str) and item for item in inputs):
         raise ConfigError("inputs should be a list of stages or sources", where=where, got=shown_value(inputs))
@@ -291,6 +302,7 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     keep = body.pop("keep", False)
     if not isinstance(keep, bool):
         raise ConfigError("keep should be true or false", where=where, got=shown_value(keep))
+    # the settings of the command
     command = COMMANDS[command_name]
     try:
         for key in sorted(body.keys() - command.load_settings().model_fields.keys()):
@@ -299,37 +311,42 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
         command.load_settings().make(body, where=where)
     except ConfigError as error:
         problems.append(error)
+    # as many inputs as the command takes
     if "-" in inputs:
-        hint = "write it to a file first: what was read once cannot be compared again"
+        hint = "save the text in a file first: the pipeline must be able to read its inputs again"
         raise ConfigError("a pipeline cannot read standard input", where=where, hint=hint)
     if len(inputs) < len(command.arguments) or (
         len(inputs) > len(command.arguments) and not command.arguments[-1].many
     ):
         expected = " ".join(argument.name for argument in command.arguments)
-        raise ConfigError(f"{command.name} takes other inputs", where=where, got=shown_value(inputs), expected=expected)
+        raise ConfigError(f"{command.name} needs other inputs", where=where, got=shown_value(inputs), expected=expected)
     return Stage(name, command, tuple(inputs), body, as_path(workdir) / name, keep)
 
 
 def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) -> Iterator[ConfigError]:
-    """Inputs and settings that name no stage, or one that makes something else."""
+    """Yield errors for inputs and settings of a stage that name no stage, or a stage of the wrong kind."""
     where, home = place_of(stage, config), home_of(config)
     takes = stage.command.name
     for argument, names in stage.given:
+        # each input is a source, an artifact, or a stage that makes the right kind
         wanted = " or ".join(argument.kinds)
         for name in names:
             if name not in makes:
                 if not (argument.sources or argument.entry) and not is_artifact(home / name):
                     yield ConfigError("unknown stage", where=where, got=shown_value(name), hint=nearest(name, makes))
+            # a stage where sources of text are read
             elif not argument.kinds:
                 reads = "a file of another program" if argument.entry else "sources of text"
-                yield ConfigError(f"{takes} reads {reads}, and {name} is a stage", where=where)
+                yield ConfigError(f"{takes} reads {reads}, but {name} is a stage", where=where)
             elif makes[name] is not None and makes[name] not in argument.kinds:
+                # a stage that makes another kind
                 fitting = [other for other, kind in makes.items() if kind in argument.kinds]
                 hint = f"stages that make {wanted}: {', '.join(fitting) or 'none yet'}"
                 got = f"{name}, which makes {makes[name]}"
-                yield ConfigError(f"{takes} takes {wanted} here", where=where, got=got, hint=hint)
+                yield ConfigError(f"{takes} needs {wanted} as this input", where=where, got=got, hint=hint)
             elif len(names) > 1:
                 yield ConfigError(f"{takes} takes one {wanted}, or sources of text", where=where, got=", ".join(names))
+    # each setting that names a stage
     fields = stage.command.load_settings().artifact_fields()
     for setting, name in stage.artifacts.items():
         kind = makes.get(name)
@@ -337,11 +354,13 @@ def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) ->
             fitting = [other for other, one in makes.items() if one in fields[setting]]
             fits = f"stages that fit: {', '.join(fitting)}" if fitting else None
             got, expected = f"{name}, which makes {kind}", f"{' or '.join(fields[setting])}"
-            yield ConfigError(f"{setting} names a wrong stage", where=where, got=got, expected=expected, hint=fits)
+            yield ConfigError(
+                f"{setting} names a stage of the wrong kind", where=where, got=got, expected=expected, hint=fits
+            )
 
 
 def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
-    """Stages after those they need; otherwise as written."""
+    """Return the stages of a config, each after the stages that it needs; otherwise as written."""
     by_name = {stage.name: stage for stage in stages}
     done: dict[str, Stage] = {}
 
@@ -364,7 +383,7 @@ def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
 
 
 def check_sources(given: list[str], places: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
-    """Sources of text are there and can be read; a name that is nearly a stage's is taken for a slip.
+    """Check that sources of text exist and can be read; a name that is nearly a stage's counts as a misspelling.
 
     Args:
         given: as written.
@@ -378,17 +397,17 @@ def check_sources(given: list[str], places: list[str], names: set[str], read_as:
     """
     for name, place in zip(given, places, strict=True):
         if is_artifact(Path(place)):
-            hint = "name files or folders, or a stage that makes a corpus"
+            hint = "use files or folders, or a stage that makes a corpus"
             raise ArtifactError("this is an artifact, not a source of text", where=name, hint=hint)
         if (
             not os.path.lexists(place)
             and url_of(name) is None
             and (hint := nearest(name, names)).startswith("did you mean")
         ):
-            raise ConfigError("neither a stage nor a file", where=name, hint=hint)
+            raise ConfigError("this name is neither a stage nor a file", where=name, hint=hint)
     for source in expand(fetched(places), read_as=read_as, parallel=parallel):
         if source.kind == "stream":
-            hint = "write it to a file first: what was read once cannot be compared again"
+            hint = "save the text in a file first: the pipeline must be able to read its inputs again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)
 
 

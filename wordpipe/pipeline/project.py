@@ -24,9 +24,9 @@ from wordpipe.pipeline.run import Pipeline
 from wordpipe.stages import Estimate, PathLike, Size, public, size_of_sources, storage_errors, total
 
 WHY = (
-    "a static encoder that learns from your own text, and an index that asks by vectors and words together."
-    " How near to the top it puts right answers: 49.5 of 100 in the mean of four collections (nDCG@10),"
-    " words alone (BM25) 46.1, words asked twice 48.3"
+    "a static encoder, trained on your own text, and an index that is searched by vectors and words together."
+    " Quality of the ranking (nDCG@10, mean over four collections): 49.5 of 100; words alone (BM25): 46.1;"
+    " words alone with feedback from the first answers: 48.3"
 )
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
 
@@ -90,10 +90,12 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
     home = Path(folder)
     if home.is_file():
         hint = f"wordpipe init --from {shlex.quote(str(home))}"
-        raise ConfigError("a project is written into a folder, and this is a file", where=home, hint=hint)
+        raise ConfigError("a project needs a folder, but this is a file", where=home, hint=hint)
     refuse_inside_artifact(home / CONFIG)
+    # look at the texts, and choose settings for them
     given = [] if source is None else [source] if isinstance(source, (str, os.PathLike)) else [*source]
     stage, others, fields_of, id_like = _look_at(list(map(str, given)), home) if given else _look_at_own(home)
+    # write the files that are not there
     written: list[tuple[Path, bool]] = []
     with storage_errors():
         (home if given else home / "texts").mkdir(parents=True, exist_ok=True)
@@ -105,6 +107,7 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
                 with atomic_file(path) as file:
                     file.write((_filled_in(text, stage, id_like) if name == CONFIG else text).encode())
             written.append((path, is_new))
+    # how long all of it will take
     estimate, text_bytes, is_assumed = None, 0, False
     if written[0][1]:
         estimate, text_bytes, is_assumed = _estimate(home / CONFIG, [*stage.get("inputs", ["texts"])])
@@ -112,6 +115,7 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
 
 
 def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]:
+    """Return the estimate of making a new project, the bytes of its text, and True if that size is assumed."""
     pipeline = Pipeline(config)
     names = [name if name.startswith("python:") else str(config.parent / name) for name in inputs]
     try:
@@ -126,7 +130,7 @@ _Found = tuple[dict[str, Any], tuple[str, ...], str | None, str | None]
 
 
 def _look_at_own(home: Path) -> _Found:
-    """As `_look_at` says of the texts that are in a project's folder already; nothing where they cannot be read yet."""
+    """Return what `_look_at` finds for the texts in a new project's folder; nothing if they cannot be read yet."""
     try:
         return _look_at([str(home / "texts")], home)
     except (InputError, StorageError):
@@ -134,21 +138,25 @@ def _look_at_own(home: Path) -> _Found:
 
 
 def _look_at(names: Sequence[str], home: Path) -> _Found:
-    """The settings of `ingest` for some sources, with inputs and a suitable unit; then the fields of `Project`."""
+    """Choose the settings of `ingest` for the sources of a new project, with inputs and a unit; then fields of `Project`."""
     sources = expand(names)
     named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
     records = next((one for one in sources if READERS[one.format].fields == "named" and one.kind == "file"), None)
+    # plain texts: a few long files have a document in each block
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
         by_block = {"documents": "block"} if few and all(one.format in ("txt", "python") for one in sources) else {}
         return {"inputs": named, **by_block}, (), None, None
+    # records: the fields of text, title and id
     fields = _fields(records)
     strings = [field for field in fields if field.type == "str"]
+    # the field of text by its name, else the longest
     text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
     if text is None:
         got = ", ".join(field.name for field in fields[:20]) or "no fields"
-        raise InputError("no field of the first records holds text", where=records.name, got=got)
+        raise InputError("no field of the first records contains text", where=records.name, got=got)
     rest = [field for field in fields if field != text]
+    # title and id among the rest
     title = _called(_TITLES, [field for field in rest if field.type == "str"])
     record_id = _called(_IDS, [field for field in rest if field.distinct and field.type in ("str", "int")])
     chosen: dict[str, Any] = {"inputs": named, "text_field": text.name}
@@ -156,12 +164,14 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
         chosen["title_field"] = title.name
     if record_id is not None:
         chosen["id_field"] = record_id.name
+    # the other fields: in files of text each number needs its type
     left = [field for field in rest if field.name not in chosen.values()]
     others: tuple[str, ...] = ()  # all are carried with their types, but numbers of text files have none
     if records.format in ("csv", "tsv") and any(field.type not in ("str", "other") for field in left):
         chosen["metadata"] = [entry for field in left if (entry := _metadata(field)) is not None]
         named_there = {entry.rpartition(":")[0] or entry for entry in chosen["metadata"]}
         others = tuple(field.name for field in left if field.name not in named_there)
+    # the unit of search, and a field that may be the id
     chosen["unit"] = "document" if text.length <= _SHORT_RECORD else "window"
     able = [*left, *([title] if title is not None else [])]  # of many tables the name is what tells rows apart
     keys = [one.name for one in able if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
@@ -169,13 +179,13 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
 
 
 def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
-    """The field with the first of these names that there is, in upper or lower case."""
+    """Return the field of the records that has the first of these names, in upper or lower case."""
     by_name = {field.name.lower(): field for field in fields}
     return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _metadata(field: Field) -> str | None:
-    """The entry of `metadata` for a field; None where it cannot be carried."""
+    """Return the entry of `metadata` for a field of the records; None if the field cannot be kept."""
     if field.type == "other" or "," in field.name:  # commas part the entries
         return None
     entry = field.name if field.type == "str" else f"{field.name}:{field.type}"
@@ -188,18 +198,18 @@ def _metadata(field: Field) -> str | None:
 
 
 def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str:
-    """The template with what was chosen in the place of its lines."""
+    """Return the template of wordpipe.toml with the chosen settings in place of its lines."""
     if not chosen:
         return text
     begin, end = text.index("inputs ="), text.index("\n\n[stage.tokens]")
     keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
     if "text_field" in chosen and "id_field" not in chosen:
         why = (
-            "but this one is different in each of the first records"
+            "but the values of this field differ in all of the first records"
             if id_like
-            else "NAME the one that is, if there is one"
+            else "so replace NAME if one of the fields is an id"
         )
-        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}: answers show its value")
+        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}; answers show the value")
     text = text[:begin] + "\n".join(keys) + text[end:]
     if "unit" in chosen:  # records: many documents, each of which says one thing
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))
@@ -210,12 +220,12 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
 
 
 def _toml(value: Any) -> str:
-    """A string or a list of strings as TOML."""
+    """Return a string or a list of strings as TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _fields(source: Source) -> list[Field]:
-    """The fields of the first records of a source, in their order.
+    """Return the fields of the first records of a source, in their order.
 
     Raises:
         InputError: not records.
@@ -232,6 +242,7 @@ def _fields(source: Source) -> list[Field]:
 
 
 def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -> Field:
+    """Return a field of the first records by its values there: type, mean length, and whether all values differ."""
     if from_text:
         values = [_parsed(value) for value in values]
     kinds = {type(value) for value in values}
@@ -248,7 +259,7 @@ def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -
 
 
 def _parsed(text: str) -> str | int | float:
-    """A number where the text of a cell is one, and says no more than the number does: 007 is a text."""
+    """Return the number in a cell of a table, or the text if it says more than a number: 007 is a text."""
     if _NO_NUMBER.match(text.strip()):
         return text
     for number in (int, float):
@@ -261,7 +272,7 @@ def _parsed(text: str) -> str | int | float:
 
 
 def _parquet_fields(source: Source) -> list[Field]:
-    """From the schema and the sizes of columns: no value is decoded."""
+    """Return the fields of a Parquet file from its schema and the sizes of columns; no value is decoded."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -283,6 +294,7 @@ def _parquet_fields(source: Source) -> list[Field]:
 
 
 def _arrow_type(kind: Any) -> str:
+    """Return the type of a field by the Arrow type of its column."""
     import pyarrow as pa
 
     tests = {

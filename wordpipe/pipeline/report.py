@@ -112,12 +112,16 @@ def report_pipeline(
         (8, [])
     """
     run, place, target = run or RunOptions(), Path(folder), Path(output)
+    # refuse what cannot be written
     if url_of(place) is not None:
         hint = "copy the artifacts first: wordpipe copy URL FOLDER"
-        raise ConfigError("a report is on a folder of this machine", where="folder", got=folder, hint=hint)
+        raise ConfigError("a report needs a folder of this machine, not a URL", where="folder", got=folder, hint=hint)
     if target.is_dir() or str(target) == "-":
-        raise ConfigError("a report is a file", where="output", got=output, hint="name a file with -o: report.html")
+        raise ConfigError(
+            "the output of a report must be a file", where="output", got=output, hint="use for example -o report.html"
+        )
     check_output(target, replace=replace)
+    # the artifacts, and the states of their stages
     run.report(Progress("reading the artifacts"))
     found = look_into(place, run)
     statuses, said_by, notes = _statuses(place, config)
@@ -130,6 +134,7 @@ def report_pipeline(
         if at not in there and _is_inside(at, place)
     ]
     notes = [*found.notes, *notes]
+    # draw the page, and write it whole
     pipeline = ReportedPipeline(
         title=place.absolute().name or str(place), version=__version__, artifacts=shown, evaluations=found.evaluations,
         missing=missing, said_by=said_by, verified=run.verify, notes=notes,
@@ -143,7 +148,7 @@ def report_pipeline(
 
 
 def _statuses(folder: Path, config: PathLike | None) -> tuple[list[StageStatus], str, list[str]]:
-    """States of the stages in a config, the name of the config, and the error of a config that was not named."""
+    """Return the states of the stages in a config, the config's name, and the error of a config that was only found."""
     if config is not None:
         pipeline = Pipeline(config)
         return [pipeline.status_of(state) for state in pipeline.states()], Path(config).name, []
@@ -157,7 +162,7 @@ def _statuses(folder: Path, config: PathLike | None) -> tuple[list[StageStatus],
             return [pipeline.status_of(state) for state in pipeline.states()], beside.name, []
         except (WordpipeError, OSError) as error:
             what = error.message if isinstance(error, WordpipeError) else str(error)
-            return [], "", [f"{beside.name} does not say what is stale: {what}"]
+            return [], "", [f"{beside.name} could not be read, so stale stages are not known: {what}"]
     return [], "", []
 
 
@@ -166,7 +171,7 @@ def _is_inside(path: str, folder: Path) -> bool:
 
 
 def _reported(one: FoundArtifact, status: StageStatus | None) -> ReportedArtifact:
-    """An artifact with its state: what is damaged first, then what the config says, then what the artifacts say themselves."""
+    """Return an artifact with its state for the report: damaged, else as the config says, else as the artifacts say."""
     reported = ReportedArtifact(
         one.name, one.manifest, chosen=one.chosen, logs=one.logs, made_from=one.made_from, sources=one.sources
     )
@@ -179,24 +184,24 @@ def _reported(one: FoundArtifact, status: StageStatus | None) -> ReportedArtifac
 
 
 def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
-    """Read what is in a folder.
+    """Read the artifacts and evaluations in the folder of a pipeline.
 
     Args:
         folder: of a pipeline, or one artifact.
         run: with `verify`, every file of every artifact is compared with its hash.
 
     Raises:
-        InputError: there is the folder does not exist, or nothing of ours in it.
+        InputError: the folder does not exist, or contains no artifact.
         StorageError: it cannot be read.
     """
     if not folder.is_dir():
         raise InputError(
-            "the folder does not exist", where=folder, hint="name the folder that holds a pipeline's artifacts"
+            "the folder does not exist", where=folder, hint="use the folder that contains the artifacts of a pipeline"
         )
     with storage_errors(folder):
         places = [folder] if is_artifact(folder) else [*_places(folder, _DEPTH)][: _MOST + 1]
     if not places:
-        hint = "wordpipe run makes a pipeline's artifacts; its folder is workdir in wordpipe.toml"
+        hint = "wordpipe run makes the artifacts of a pipeline in a folder: workdir in wordpipe.toml"
         raise InputError("no artifact is in this folder", where=folder, hint=hint)
     notes = [f"more than {_MOST} artifacts: the others are left out"] if len(places) > _MOST else []
     found = [_read(place, _name_of(place, folder), run) for place in places[:_MOST]]
@@ -205,11 +210,12 @@ def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
 
 
 def _name_of(place: Path, folder: Path) -> str:
+    """Return the name of an artifact in the report: its path below the folder."""
     return folder.absolute().name if place == folder else place.relative_to(folder).as_posix()
 
 
 def _places(folder: Path, depth: int) -> Iterator[Path]:
-    """Artifacts, and what will be one (its training goes on, or was stopped), by name."""
+    """Yield the folders of artifacts, also of unfinished ones (the training is running, or was stopped), by name."""
     inner: list[Path] = []
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         if not entry.is_dir():
@@ -232,18 +238,21 @@ def _places(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
-    """One artifact; of a damaged one its manifest where that can be read."""
+    """Read one artifact for the report; of a damaged one the manifest, if it can be read."""
+    # without a manifest: broken, or not finished yet
     if is_broken_artifact(place):
-        return FoundArtifact(name, place, damage="its manifest is gone, or not one of wordpipe")
+        return FoundArtifact(name, place, damage="its manifest is missing, or not from wordpipe")
     if not is_artifact(place):
-        one = FoundArtifact(name, place, damage="not finished: its training goes on, or was stopped")
+        one = FoundArtifact(name, place, damage="not finished: its training is still running, or was stopped")
         return replace(one, logs=tuple(_logs(place, run.report)))
+    # open the artifact; of a damaged one only the manifest is read
     damage = ""
     try:
         with Artifact(place, verify=run.verify) as artifact:
             manifest = artifact.manifest
             has_log = "steps.parquet" in artifact.names()
     except WordpipeError as error:
+        # say what is damaged, and read its manifest alone
         damage, has_log = _without_place(error), False
         try:
             data = read_regular_file(place / "manifest.json", _LARGEST_MANIFEST)
@@ -252,6 +261,7 @@ def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
             return FoundArtifact(name, place, damage=damage)
     except (OSError, ValueError) as error:
         return FoundArtifact(name, place, damage=f"cannot be read: {error}")
+    # what the page shows
     body = manifest.model_dump(mode="json")
     logs = tuple(_logs(place, run.report)) if has_log else ()
     return FoundArtifact(name, place, body, damage, _chosen(manifest.command, manifest.settings), logs)
@@ -264,7 +274,7 @@ def _without_place(error: WordpipeError) -> str:
 
 
 def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
-    """The runs that are logged; none where there is no log that can be read."""
+    """Yield the logged training runs of an artifact; none if there is no log that can be read."""
     try:
         yield from [one for one in logged_runs(place, place.name, verify=False) if one["log"]]
     except (WordpipeError, OSError, ValueError, KeyError, TypeError):
@@ -272,7 +282,7 @@ def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
 
 
 def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that differ from the defaults of their command; all of a command that this version does not have."""
+    """Return the settings that differ from the defaults of their command; all if this version does not have the command."""
     known = COMMANDS.get(command)
     cls: type[Settings] | None = known.load_settings() if known else None
     fields = cls.model_fields if cls else {}
@@ -296,7 +306,7 @@ def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
                 continue
             made_from.append(there.name)
             if there.manifest["digest"] != entry["digest"]:
-                stale.append(f"{there.name} has changed since")
+                stale.append(f"{there.name} has changed since this artifact was made")
         connected.append(
             replace(one, made_from=tuple(dict.fromkeys(made_from)), sources=tuple(sources), stale=tuple(stale))
         )

@@ -56,7 +56,7 @@ _NO_ESTIMATE = (WordpipeError, OSError, ArithmeticError, ValueError, TypeError, 
 
 @dataclass(frozen=True)
 class State:
-    """The reasons for which a stage must be made; a stage without reasons is fresh."""
+    """The state of a stage: the reasons why it must be made; without reasons it is fresh."""
 
     stage: Stage
     reasons: tuple[str, ...]
@@ -66,7 +66,7 @@ class State:
 
     @property
     def fresh(self) -> bool:
-        """Nothing to do."""
+        """True if the stage need not be made."""
         return not self.reasons
 
 
@@ -153,7 +153,7 @@ class Pipeline:
         self.stages = [replace(stage, output=self._at(stage.output)) for stage in read_stages(self.config)]
 
     def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
-        """The states of the stages from `first` to `last`: what would be made, and why; with `fresh` every stage.
+        """Return the states of the stages from `first` to `last`: what would be made, and why; with `fresh` every stage.
 
         Raises:
             WordpipeError: an input of one of them is missing or of a wrong kind; all such together.
@@ -167,11 +167,11 @@ class Pipeline:
             return list(states.values())
 
     def all_missing(self) -> list[State]:
-        """The states of a pipeline of which nothing has been made."""
+        """Return the states of a pipeline of which nothing has been made."""
         return [State(stage, ("missing",)) for stage in self.stages]
 
     def estimated(self, states: list[State], *, sources: Size | None = None) -> list[State]:
-        """The states with an estimate for each stale stage; `sources`: sizes to assume for the sources."""
+        """Return the states with an estimate for each stale stage; `sources`: sizes to assume for the sources."""
         if all(state.fresh for state in states):
             return states
         stale = {state.stage.name for state in states if not state.fresh}
@@ -240,7 +240,7 @@ class Pipeline:
         return made
 
     def status_of(self, state: State) -> StageStatus:
-        """A state in plain values."""
+        """Return the state of a stage in plain values."""
         stage = state.stage
         output = str(self.from_here(stage.output))
         return StageStatus(
@@ -248,38 +248,41 @@ class Pipeline:
         )
 
     def from_here(self, path: Path) -> Path:
-        """A path of the config as seen from the current folder."""
+        """Return a path of the config as seen from the current folder."""
         whole = self._at(path)
         return whole if url_of(whole) is not None else Path(os.path.relpath(whole))
 
     def inputs_from_here(self, stage: Stage) -> list[str]:
-        """The stage's inputs as seen from the current folder; python:PACKAGE stays as it is."""
+        """Return the stage's inputs as seen from the current folder; python:PACKAGE stays as it is."""
         resolved = [self._resolve(name) for name in stage.inputs]
         return [name if name.startswith("python:") else str(self.from_here(Path(name))) for name in resolved]
 
     def settings_from_here(self, stage: Stage) -> dict[str, Any]:
-        """The stage's settings, the artifacts that they name by paths that are valid everywhere."""
+        """Return the stage's settings, with paths that are valid everywhere for the artifacts that they name."""
         return self._settings(stage)
 
     def _at(self, path: str | Path) -> Path:
-        """The place of a path of the config, wherever the program works."""
+        """Return the absolute path, or URL, for a path of the config."""
         return as_path(self.home / path)
 
     def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
+        """Return the stages from `first` to `last`. Raises ConfigError: there is no stage of that name."""
         names = [stage.name for stage in self.stages]
         for wanted in filter(None, (first, last)):
             if wanted not in names:
                 hint = nearest(wanted, names)
-                raise ConfigError(f"no stage {wanted!r}", where=self.config, expected=", ".join(names), hint=hint)
+                raise ConfigError(
+                    f"there is no stage {wanted!r}", where=self.config, expected=", ".join(names), hint=hint
+                )
         begin = names.index(first) if first else 0
         end = names.index(last) if last else len(names) - 1
         if begin > end:
             got = f"{last}, which is made before {first}"
-            raise ConfigError("nothing lies between these stages", where=self.config, got=got)
+            raise ConfigError("the last stage comes before the first stage", where=self.config, got=got)
         return self.stages[begin : end + 1]
 
     def _with_needed(self, stage: Stage) -> list[Stage]:
-        """The stage and those that it needs, nearest first."""
+        """Return a stage and the stages that it needs, nearest first."""
         by_name = {one.name: one for one in self.stages}
         found = {stage.name: stage}
         waiting = [stage]
@@ -292,7 +295,7 @@ class Pipeline:
         return list(found.values())
 
     def _check_inputs(self, stages: list[Stage]) -> None:
-        """Look for everything that these stages read and no stage makes.
+        """Check that all inputs that no stage makes exist and are of the right kind.
 
         Raises:
             WordpipeError: what is missing or of a wrong kind, all of it together.
@@ -300,6 +303,7 @@ class Pipeline:
         names = {stage.name for stage in self.stages}
         problems: list[WordpipeError] = []
         for stage in stages:
+            # what the stage reads and no stage makes
             checks = [(argument, [n for n in given if n not in names]) for argument, given in stage.given]
             read_as, parallel = stage.settings.get("format", "auto"), stage.settings.get("parallel") is True
             kinds_of = stage.command.load_settings().artifact_fields()
@@ -314,9 +318,11 @@ class Pipeline:
                         check_sources(given, places, names, read_as, parallel=parallel)
                     elif argument.entry and not Path(fetched(places[0])).exists():
                         raise InputError("the file does not exist", where=given[0])
+                # artifacts that its settings name
                 for setting, name in stage.artifacts.items():
                     if name not in names:
                         check_artifact(setting, name, self._resolve(name), kinds_of[setting], names)
+            # the error, with the stage as its place
             except WordpipeError as error:
                 inside = str(error.where or "").replace(f"{self.home}/", "")
                 where = place_of(stage, self.config) + (f" {inside}" if inside else "")
@@ -325,6 +331,7 @@ class Pipeline:
         raise_together(problems, self.config)
 
     def _state(self, stage: Stage, before: dict[str, State]) -> State:
+        """Return the state of a stage: fresh, stale with reasons, or kept; `before` has the states of earlier stages."""
         state = self._changed(stage, before)
         if state.fresh or not self._is_kept(stage) or not self._stands(stage):
             return state
@@ -349,7 +356,7 @@ class Pipeline:
         return recipe_of(stage.command.makes, settings.recipe_body(), manifest.inputs) == manifest.recipe
 
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
-        """The state of a stage that is not kept."""
+        """Return the state of a stage as if it were not kept: why its artifact must be made."""
         waits = [f"{name} will be made" for name in stage.needs if name in before and not before[name].fresh]
         if not is_artifact(stage.output):
             return State(stage, ("missing", *waits))
@@ -369,12 +376,14 @@ class Pipeline:
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
-        """An estimate of making a stage; the estimator knows the size of its artifact afterwards."""
+        """Return the estimate of making a stage; the estimator knows the size of its artifact afterwards."""
+        # the artifact is there: its size is known
         if not stale and is_artifact(stage.output):
             estimator.sizes[stage.name] = size_of_artifact(stage.output)
             return None
         inputs = []
         settings = self._checked_settings(stage)
+        # sizes of the inputs, as estimated before or as they are
         for argument, given in stage.given:
             places = [self._resolve(name) for name in given]
             one = Path(places[0])
@@ -382,12 +391,14 @@ class Pipeline:
                 inputs.append(estimator.sizes[given[0]])
             elif argument.kinds and is_artifact(one):
                 inputs.append(size_of_artifact(one))
+            # sources of text: of an assumed size, or as they are
             elif argument.sources and sources is not None:
                 inputs.append(sources)
             elif argument.sources:
                 inputs.append(size_of_sources(_sources(places, settings)))
             else:
                 inputs.append(size_of_sources(Path(fetched(places[0]))))
+        # sizes of the artifacts that settings name
         for name in stage.artifacts.values():
             if name in estimator.sizes:
                 inputs.append(estimator.sizes[name])
@@ -396,7 +407,7 @@ class Pipeline:
         return estimator.estimate(stage.name, settings, inputs, stage.output)
 
     def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
-        """The inputs as entries of a manifest."""
+        """Return the inputs of a stage as entries of a manifest."""
         entries: list[InputEntry] = []
         for argument, names in stage.given:
             several = [self._resolve(name) for name in names]
@@ -416,14 +427,15 @@ class Pipeline:
         return entries
 
     def _settings(self, stage: Stage) -> dict[str, Any]:
-        """The stage's settings, with names of stages replaced by their folders where an artifact is meant."""
+        """Return the stage's settings, with the folders of stages in place of their names."""
         return stage.settings | {name: self._resolve(value) for name, value in stage.artifacts.items()}
 
     def _checked_settings(self, stage: Stage) -> Settings:
+        """Return the settings of a stage, checked and filled with defaults."""
         return stage.command.load_settings().make(self._settings(stage), where=place_of(stage, self.config))
 
     def _resolve(self, name: str) -> str:
-        """The place of a stage's artifact, a file, a folder, or a pattern of files below the config's folder."""
+        """Return the path for the name of an input: a stage's artifact, a file, a folder, or a pattern of files."""
         for stage in self.stages:
             if stage.name == name:
                 return str(stage.output)
@@ -436,7 +448,7 @@ class Pipeline:
 
 
 def stage_from_file(where: str, command: str) -> tuple[Pipeline, Stage] | dict[str, Any]:
-    """The stage with a command that `FILE` or `FILE#STAGE` names, and its pipeline; or the settings of a flat file.
+    """Return the stage that `FILE` or `FILE#STAGE` names for a command, and its pipeline; or the settings of a flat file.
 
     Raises:
         ConfigError: no such file or stage, or several stages to choose from.
@@ -452,12 +464,16 @@ def stage_from_file(where: str, command: str) -> tuple[Pipeline, Stage] | dict[s
     if len(fitting) != 1:
         names = ", ".join(s.name for s in pipeline.stages if s.command.name == command) or "none"
         what = f"stages with the command {command!r}: {names}"
-        raise ConfigError(f"one stage is needed; {what}", where=name, hint=f"choose one: --config {name}#NAME")
+        raise ConfigError(
+            f"the file must have exactly one stage for this command; {what}",
+            where=name,
+            hint=f"choose one: --config {name}#NAME",
+        )
     return pipeline, fitting[0]
 
 
 def settings_from_file(where: str, command: str) -> dict[str, Any]:
-    """The settings of one command from `FILE` or `FILE#STAGE`: flat keys, or a stage of a pipeline with that command.
+    """Return the settings of a command from `FILE` or `FILE#STAGE`: flat keys, or a stage of a pipeline with that command.
 
     Raises:
         ConfigError: no such file or stage, or several stages to choose from.
@@ -467,25 +483,26 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
 
 
 def _sources(names: list[str], settings: Settings) -> Sources:
-    """The sources that a stage reads, as it finds them itself."""
+    """Return the sources that a stage reads."""
     return expand(
         fetched(names), read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False)
     )
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:
+    """Return the entry of an artifact as an input of a manifest."""
     manifest = manifest_at(path)
     return InputEntry(kind=manifest.kind, digest=manifest.digest)
 
 
 def _corpus_entry(tokens: str) -> InputEntry:
-    """Of the corpus that tokens were made of."""
+    """Return the entry of the corpus that tokens were made from, as an input of a manifest."""
     behind = manifest_at(tokens).inputs[0]
     return InputEntry(kind=behind.kind, digest=behind.digest)
 
 
 def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], manifest: Manifest) -> Iterator[str]:
-    """The changes since the artifact was made, setting by setting and input by input."""
+    """Yield the reasons why a stage is stale: changed settings and inputs since its artifact was made."""
     before, now = manifest.settings, settings.manifest()
     matter = [name for name in before if name in now and settings.model_fields[name].recipe]
     wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them

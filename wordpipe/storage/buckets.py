@@ -77,7 +77,7 @@ class Bucket:
         self._errors: type[Exception] = import_module("obstore.exceptions").BaseError
 
     def read(self, key: str) -> tuple[bytes, StoredObject] | None:
-        """The whole of a small object, and what it is; None where there is none.
+        """Return the bytes of a small object and its facts; None if the object does not exist.
 
         Raises:
             StorageError: the store refused, or cannot be reached.
@@ -94,14 +94,14 @@ class Bucket:
         return data, described  # type: ignore[return-value]
 
     def look(self, key: str) -> StoredObject | None:
-        """The facts about an object; None where the object does not exist. Raises StorageError: as from `read`."""
+        """Return the facts about an object; None if the object does not exist. Raises StorageError: as from `read`."""
         try:
             return self._tried(key, lambda: _described(self._obstore.head(self._store, key)))
         except FileNotFoundError:
             return None
 
     def read_range(self, key: str, start: int, end: int, e_tag: str | None = None) -> bytes:
-        """Bytes `start` to `end` of an object.
+        """Return the bytes `start` to `end` of an object.
 
         Args:
             key: of the object.
@@ -125,7 +125,7 @@ class Bucket:
         return self._tried(key, ask, conditional=True)
 
     def list(self, folder: str) -> Iterator[StoredObject]:
-        """All objects whose keys begin with `folder` and a slash, of the whole bucket where it is empty, by their keys.
+        """Yield all objects whose keys begin with `folder` and a slash (all of the bucket if it is empty), by their keys.
 
         Raises:
             StorageError: as from `read`.
@@ -154,7 +154,7 @@ class Bucket:
         self._tried(key, send)
 
     def write_if(self, key: str, data: bytes, e_tag: str | None) -> str:
-        """Write a small object if it has this e_tag still; with None, if there is none yet. Gives its new one.
+        """Write a small object if it still has this e_tag (None: if it does not exist yet), and return its new e_tag.
 
         Raises:
             Replaced: it has another, or there is one; nothing was written.
@@ -179,7 +179,7 @@ class Bucket:
                 continue
 
     def _tried(self, key: str, ask: Callable[[], T], *, conditional: bool = False) -> T:
-        """The answer to a request, which is sent again where the store or the way there failed.
+        """Return the answer to a request, which is sent again if the store or the network failed.
 
         Args:
             key: of the object.
@@ -195,23 +195,28 @@ class Bucket:
         for pause in (*PAUSES_S, None):
             try:
                 return ask()
+            # no such object or bucket
             except FileNotFoundError as error:
                 if "NoSuchBucket" in str(error):
                     raise _no_bucket(where) from None
                 raise FileNotFoundError(str(where)) from None
+            # a failure on the way, or of the store
             except OSError as error:
                 if error.filename is not None:  # a file of this machine
                     raise
                 problem, passes = _problem(error, where)
+            # a condition that does not hold, or a failure of the store
             except self._errors as error:
                 if conditional and type(error).__name__ in _OF_CONDITIONS:
                     raise Replaced from None
                 problem, passes = _problem(error, where)
+            # the library gave up, perhaps by a panic
             except BaseException as error:
                 if not _is_the_librarys(error):
                     raise
                 hint = f"check {', '.join(_SETTINGS)}, and the name of the object"
                 raise StorageError("the request cannot be made", where=str(where), hint=hint) from None
+            # try again after a pause
             if not passes or pause is None:
                 raise problem from None
             time.sleep(pause)
@@ -223,62 +228,77 @@ _SETTINGS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_
 
 
 def _is_the_librarys(error: BaseException) -> bool:
-    """True if an error is none of ours, nor a stop signal: a panic of Rust is no Exception; a bad value is a ValueError."""
+    """True if an error comes from the library obstore: a panic of Rust, or an exception that is not one of wordpipe's."""
     if type(error).__name__ == "PanicException":
         return True
     return isinstance(error, Exception) and not isinstance(error, (WordpipeError, MemoryError))
 
 
 def _described(meta: Any) -> StoredObject:
+    """Return the facts about an object out of obstore's answer."""
     return StoredObject(meta["path"], int(meta["size"]), meta["e_tag"] or "", meta["last_modified"])
 
 
 def _no_bucket(where: Url) -> StorageError:
-    hint = "check its name, and AWS_ENDPOINT_URL for another store than Amazon's"
+    """Return the error that the bucket does not exist."""
+    hint = "check the name of the bucket; for a store other than Amazon S3, set AWS_ENDPOINT_URL"
     return StorageError("the bucket does not exist", where=f"s3://{where.bucket}", hint=hint)
 
 
 def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
-    """The error for the user, without a word of what the store or the library said; and whether it may pass."""
+    """Return the error for the user, without the text of the store; and True if a new try may help."""
+    # the number and the name of the error; nothing else of the answer is shown
     said, kind = str(error), type(error).__name__
     status = int(found[1]) if (found := _STATUS.search(said)) else None
     code = found[1] if (found := _CODE.search(said)) else None
     got = " ".join(str(part) for part in (status, code) if part) or None
+    # refusals that a new try does not change
     if code == "NoSuchBucket":
         return _no_bucket(where), False
+    # no space left, or a store that lacks conditions
     if code in _NO_SPACE or status == 507:
         hint = "free some space in the bucket, or raise its quota; then run the same command again"
-        return StorageError("the store has no room left", where=str(where), got=got, hint=hint), False
+        return StorageError("the store has no space left", where=str(where), got=got, hint=hint), False
     if code == "NotImplemented" or status == 501 or kind == "NotSupportedError":
-        what = "the store cannot write under a condition, so a second writer would not be noticed"
-        hint = "a store that knows If-None-Match and If-Match is needed for outputs; inputs can be read from any"
+        what = "the store does not support conditional writes, so a second writer would not be noticed"
+        hint = "outputs need a store with If-None-Match and If-Match; inputs can be read from any store"
         return StorageError(what, where=str(where), got=got, hint=hint), False
+    # no permission, or a name that is no path
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
         return _forbidden(where, got), False
     if kind == "InvalidPathError":
-        return InputError("the store has a name that no file can have", where=str(where)), False
+        return InputError("a file on a disk cannot have the name of this object", where=str(where)), False
+    # by the number: another region, a refusal, a failure of the store
     if status is not None and 300 <= status < 400:
-        hint = "name the region of the bucket: AWS_REGION"
-        return StorageError("the bucket is elsewhere", where=str(where), got=got, hint=hint), False
+        hint = "set AWS_REGION to the region of the bucket"
+        return StorageError("the bucket is in another region", where=str(where), got=got, hint=hint), False
     if status is not None and 400 <= status < 500 and status not in (408, 409, 429):
         return StorageError("the store refused the request", where=str(where), got=got), False
     if status is not None:
-        hint = "it was asked several times; run the same command again later"
-        return StorageError("the store has failed", where=str(where), got=got, hint=hint), True
+        hint = "the request was sent several times; run the same command again later"
+        return StorageError("the store failed", where=str(where), got=got, hint=hint), True
+    # no answer at all
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
-    hint = "check the network" + (" and AWS_ENDPOINT_URL" if endpoint else "; another store: AWS_ENDPOINT_URL")
+    hint = "check the network" + (
+        " and AWS_ENDPOINT_URL" if endpoint else "; for a store other than Amazon S3, set AWS_ENDPOINT_URL"
+    )
     what = (
-        "the store did not answer in time" if _TIMED_OUT.search(said) else "the store cannot be reached, or broke off"
+        "the store did not answer in time"
+        if _TIMED_OUT.search(said)
+        else "the store cannot be reached, or the connection was lost"
     )
     return StorageError(what, where=str(where), hint=f"{hint}, then run the same command again"), True
 
 
 def _forbidden(where: Url, got: str | None) -> StorageError:
+    """Return the error that the store denied permission, with or without keys."""
     if has_keys():
-        hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and what they may do"
-        return StorageError("the store does not allow it with these keys", where=str(where), got=got, hint=hint)
-    hint = "without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only what is public can be read"
-    return StorageError("the store does not allow it without keys", where=str(where), got=got, hint=hint)
+        hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and the permissions of these keys"
+        return StorageError(
+            "the store does not allow this request with these keys", where=str(where), got=got, hint=hint
+        )
+    hint = "without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, only public objects can be read"
+    return StorageError("the store does not allow this request without keys", where=str(where), got=got, hint=hint)
 
 
 def has_keys() -> bool:
@@ -287,7 +307,7 @@ def has_keys() -> bool:
 
 
 def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
-    """The first of these variables of the environment that says something; "" where none does.
+    """Return the value of the first environment variable that is set, after a check of its form; "" if none is set.
 
     Raises:
         ConfigError: it cannot go into a request: a line end, as of a file from elsewhere, or a blank. Its value is not said.
@@ -296,16 +316,16 @@ def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
         if value := os.environ.get(name):
             if not form.fullmatch(value):
                 strange = not value.isprintable() or value != value.strip()
-                hint = "it has a blank, a line end or another invisible character" if strange else None
+                hint = "the value contains a space, a line end or another invisible character" if strange else None
                 raise ConfigError(
-                    "this variable of the environment cannot be used", where=name, expected=expected, hint=hint
+                    "the value of this environment variable cannot be used", where=name, expected=expected, hint=hint
                 )
             return value
     return ""
 
 
 def _endpoint() -> str:
-    """The address of the store; empty for Amazon's. Raises ConfigError: it is none."""
+    """Return the address of the store from the environment; empty for Amazon S3. Raises ConfigError: not a valid address."""
     expected = "https://HOST[:PORT]"
     found = _setting(("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), _ENDPOINT, expected)
     try:
@@ -314,28 +334,30 @@ def _endpoint() -> str:
     except ValueError:
         port = 0
     if port == 0:
-        raise ConfigError("not the address of a store", where="AWS_ENDPOINT_URL", expected=expected)
+        raise ConfigError("not a valid address of a store", where="AWS_ENDPOINT_URL", expected=expected)
     return found
 
 
 def open_bucket(name: str) -> Bucket:
-    """A bucket of the store that the environment names.
+    """Open a bucket of the store that the environment names.
 
     Raises:
         ConfigError: the extra is not installed; a variable of the environment cannot be what it is for.
     """
     if not _is_installed("obstore"):
         raise ConfigError("obstore is not installed", where=f"s3://{name}", hint="pip install 'wordpipe[s3]'")
+    # address, region and keys, each checked
     endpoint = _endpoint()
     options: dict[str, Any] = {"region": _setting(("AWS_REGION", "AWS_DEFAULT_REGION"), _NAME, "a name") or _REGION}
     if has_keys():
         for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            if value := _setting((variable,), _WORD, "letters, digits and signs of ASCII"):
+            if value := _setting((variable,), _WORD, "ASCII letters, digits and punctuation"):
                 options[variable.removeprefix("AWS_").lower()] = value
     else:
         options["skip_signature"] = True
     if endpoint:
         options["endpoint"] = endpoint
+    # times and retries of the library
     client = {
         "timeout": timedelta(seconds=TIMEOUT_S),
         "connect_timeout": timedelta(seconds=min(TIMEOUT_S, 10.0)),
@@ -346,6 +368,7 @@ def open_bucket(name: str) -> Bucket:
         "retry_timeout": timedelta(seconds=2 * TIMEOUT_S),
         "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=1), "base": 2},
     }
+    # open the store; what the library says may hold keys, so it is not shown
     module: Any = import_module("obstore.store")
     try:
         store = module.S3Store(name, client_options=client, retry_config=retry, **options)

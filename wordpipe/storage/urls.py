@@ -43,22 +43,23 @@ class Url:
 
     @property
     def name(self) -> str:
-        """The last part of its key; the bucket's name where it has none."""
+        """The last part of the URL's key; the name of the bucket if the key is empty."""
         return self.key.rpartition("/")[2] or self.bucket
 
     @property
     def parents(self) -> list["Url"]:
-        """The names above it, nearest first, without the bucket."""
+        """The URLs above this one, nearest first, without the bucket."""
         parts = self.key.split("/")
         return [Url(self.bucket, "/".join(parts[:end])) for end in range(len(parts) - 1, 0, -1)]
 
 
 def url_of(path: object) -> Url | None:
-    """The URL that a path is, or lies below; None for a path of this machine, and for what is no path.
+    """Return the URL of an object that a path stands for; None for a path of this machine, and for other values.
 
     Raises:
         ConfigError: no bucket of this name can be; or what looks like keys stands in it, which is not said again.
     """
+    # only a path with a part `s3:` is a URL
     if not isinstance(path, (str, os.PathLike)):
         return None
     text = os.fspath(path)
@@ -67,6 +68,7 @@ def url_of(path: object) -> Url | None:
     parts = text.split("/")
     if _SCHEME not in parts:
         return None
+    # bucket and key, without . and ..
     found: list[str] = []
     for part in parts[
         len(parts) - parts[::-1].index(_SCHEME) :
@@ -74,20 +76,21 @@ def url_of(path: object) -> Url | None:
         if part == ".." and len(found) > 1:
             found.pop()
         elif part == "..":
-            raise ConfigError("nothing lies above a bucket", where=_MASKED)
+            raise ConfigError("the path leads out of the bucket: too many ..", where=_MASKED)
         elif part not in ("", "."):
             found.append(part)
+    # no keys in the URL, and a name that a bucket can have
     if not found or "@" in found[0]:
-        hint = "keys come from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+        hint = "set the keys in the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
         raise ConfigError("not the URL of an object", where=_MASKED, expected="s3://BUCKET/KEY", hint=hint)
     if not _BUCKET.fullmatch(found[0]):
-        allowed = "2 letters or more, digits, -, _ and ."
-        raise ConfigError("not the name of a bucket", where=_MASKED, got=found[0], expected=allowed)
+        allowed = "at least 2 characters: letters, digits, -, _ and ."
+        raise ConfigError("not a valid bucket name", where=_MASKED, got=found[0], expected=allowed)
     return Url(found[0], "/".join(found[1:]))
 
 
 def other_scheme(path: Path) -> str | None:
-    """`gs://` of a path that looks like a URL of another kind; None of other paths, and where a folder is called `gs:`."""
+    """Return the scheme of a URL of another kind, such as `gs://`; None for other paths, and if a folder is called `gs:`."""
     found = _OTHER_SCHEME.match(str(path))
     return f"{found[1]}//" if found and not Path(found[1]).exists() else None
 
@@ -106,20 +109,20 @@ class UrlPath(PosixPath):
         return str(self)
 
     def absolute(self) -> "UrlPath":
-        """Itself."""
+        """Return the URL itself: a URL is absolute."""
         return self
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """A path, which a URL is shown by as a URL. Raises ConfigError: it holds NUL, which no path does."""
+    """Return a path; a URL becomes a `UrlPath`, which is shown as a URL. Raises ConfigError: it contains NUL."""
     if "\0" in str(path):
-        raise ConfigError("a path cannot hold NUL", where=ascii(str(path)))
+        raise ConfigError("a path cannot contain the character NUL", where=ascii(str(path)))
     url = url_of(path)
     return Path(path) if url is None else UrlPath(str(url))
 
 
 def standing(path: Path) -> Path:
-    """The path of the same place, wherever the program works later; as it is where the working folder is gone."""
+    """Return the absolute path, valid wherever the program works later; as it is if the working folder is gone."""
     try:
         return path.absolute()
     except FileNotFoundError:
@@ -127,12 +130,12 @@ def standing(path: Path) -> Path:
 
 
 def parent_of(path: str) -> str:
-    """The folder that a path lies in, of a URL as a URL."""
+    """Return the folder that contains a path; of a URL it is a URL."""
     return str(as_path(path).parent)
 
 
 def name_beside(path: Path, beside: Path) -> str:
-    """The name of an artifact for a manifest in the folder `beside`: relative where both move together, else whole.
+    """Return the path of an artifact for a manifest in the folder `beside`: relative if both move together, else whole.
 
     Two of one bucket, or two of this machine, are named from one to the other; of others the URL or the whole path stands.
     """
@@ -145,7 +148,7 @@ def name_beside(path: Path, beside: Path) -> str:
 
 
 def refuse_controls(text: str, where: str, *, but: str = "") -> None:
-    """Refuse a text that goes into a name of a file, a manifest or a log, where it holds what is no character.
+    """Refuse control characters in a text that goes into the name of a file, a manifest or a log.
 
     Args:
         text: given by a user.
@@ -157,12 +160,12 @@ def refuse_controls(text: str, where: str, *, but: str = "") -> None:
     """
     found = next((one for one in _CONTROL.findall(text) if one not in but), None)
     if found is not None:
-        what = f"it holds a control character (U+{ord(found):04X})"
-        raise ConfigError(what, where=where, got=ascii(text), expected="letters, digits, signs and spaces")
+        what = f"the text contains a control character (U+{ord(found):04X})"
+        raise ConfigError(what, where=where, got=ascii(text), expected="letters, digits, punctuation and spaces")
 
 
 def cache_folder() -> Path:
-    """The folder of what wordpipe keeps between runs: `$XDG_CACHE_HOME/wordpipe`, else `~/.cache/wordpipe`.
+    """Return the folder of the cache that wordpipe keeps between runs: `$XDG_CACHE_HOME/wordpipe`, else `~/.cache/wordpipe`.
 
     Raises:
         ConfigError: the variable holds a control character.
