@@ -217,7 +217,7 @@ def test_a_pointer_that_lacks_a_file_is_no_reason_to_fail(files, tmp_path):
     (tmp_path / "LATEST.json").write_text(json.dumps(pointer))
     found, kept = restored(tmp_path)
     assert found == State(1)
-    assert "step-00000002 refused" in kept.notes[0]
+    assert "step-00000002 cannot be used" in kept.notes[0]
 
 
 def test_checkpoints_of_another_run_are_kept_beside_these(tmp_path):

@@ -73,7 +73,7 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(file
     found, state = restored(tmp_path)
     assert found.step == 1
     assert len(state.notes) == 1
-    assert "step-00000002 refused" in state.notes[0]
+    assert "step-00000002 cannot be used" in state.notes[0]
     assert file in state.notes[0]
     assert state.newest == tmp_path / "step-00000001"
     state.save(2, snapshot_files(snapshot(2)))  # the same step is made again, over the damaged one
@@ -110,7 +110,7 @@ def test_a_file_with_the_right_hash_that_is_no_such_file_is_passed_over(file, da
     found, state = restored(tmp_path)
     assert found.step == 1
     assert len(state.notes) == 1
-    assert "step-00000002 refused" in state.notes[0]
+    assert "step-00000002 cannot be used" in state.notes[0]
 
 
 def test_only_what_has_changed_is_told():
