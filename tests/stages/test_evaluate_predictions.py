@@ -306,7 +306,7 @@ def test_what_does_not_go_together_is_refused(coloured, named, tmp_path):  # noq
     other = stored(tmp_path, "classifier", single_rows(9, 8), "label", name="other")
     with pytest.raises(ArtifactError, match="other texts"):
         evaluated([one, other])
-    with pytest.raises(ConfigError, match="their own labels"):
+    with pytest.raises(ConfigError, match="the labels stored in their artifact"):
         evaluated(one, rows_of(3))
     with pytest.raises(ConfigError, match="different tasks"):
         evaluated([coloured / "head", named / "head"], coloured / "corpus")
