@@ -157,7 +157,7 @@ def test_options_that_do_not_fit(given, says):
 
 
 def test_what_has_no_shards_has_no_engine(built, tmp_path, cli):
-    with pytest.raises(ConfigError, match="train word2vec is made as a whole"):
+    with pytest.raises(ConfigError, match="train word2vec cannot be divided"):
         wordpipe.train_word2vec(built / "tokens", output=tmp_path / "w", run=RunOptions(workers=2))
     assert "unknown option" in cli("train", "word2vec", built / "tokens", "-o", tmp_path / "w", "--engine", "ray").err
 
@@ -378,7 +378,7 @@ def test_vectors_of_a_shard_without_a_direction_are_named(ray_here, some_words, 
 
 def test_a_graph_has_no_shards(built, tmp_path):
     for run in (RunOptions(engine="ray"), RunOptions(workers=2)):
-        with pytest.raises(ConfigError, match="index of type hnsw is made as a whole"):
+        with pytest.raises(ConfigError, match="index with type hnsw cannot be divided"):
             wordpipe.index(built / "words", output=tmp_path / "i", type="hnsw", run=run)
     (tmp_path / "v.txt").write_text("bee 1 0\nwasp 0 1\nant 1 1\n")
     (tmp_path / "p.toml").write_text(

@@ -100,7 +100,7 @@ def _no_descriptors(room: Room) -> None:
         time.sleep(0.5)
         if _status(f"{url}/health") != 200:
             raise Broken("it does not answer after they have gone")
-        if log.stat().st_size > 4_000 or "connections in place of 256" not in log.read_text():
+        if log.stat().st_size > 4_000 or "connections instead of 256" not in log.read_text():
             raise Broken(f"{log.stat().st_size} bytes of log: {log.read_text()[:300]}")
 
 

@@ -436,7 +436,7 @@ def test_a_file_that_is_read_is_not_replaced(models, data, train, tmp_path, name
         "a folder": ({"data": folder}, part, part),
     }[named]  # fmt: skip
     before = file.read_bytes()
-    with pytest.raises(StorageError, match="the output is a file that is read, and would be replaced") as error:
+    with pytest.raises(StorageError, match="the output is one of the input files and would be overwritten") as error:
         evaluated(models["t5"], **sources, output=output)
     assert error.value.where == str(output)
     assert file.read_bytes() == before

@@ -96,7 +96,7 @@ def test_the_folder_is_written_whole(tmp_path):
         done = CliRunner().invoke(app, [*args, *more])
         assert done.exit_code == 0, done.output
     assert "transformer encoder of 32 dimensions (mean pooling)" in done.stderr
-    assert "more than 48 tokens is cut" in done.stderr
+    assert "other programs cut a text after 48 tokens" in done.stderr
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
     done = CliRunner().invoke(app, [*args, "--json", "--force"])
     assert json.loads(done.stdout)["files"] == sorted(

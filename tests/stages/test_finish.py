@@ -71,7 +71,7 @@ def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     assert ending_of(stopped) == {"at": 3, "of": 12, "cool_down": 0, "unit": "step"}
     manifest = manifest_at(stopped)
     assert manifest.counts["steps"] == 3
-    assert manifest.warnings == ["finished early at step 3 of 12, as it is"]
+    assert manifest.warnings == ["finished early at step 3 of 12, without further training"]
     assert not manifest.bitwise
     Artifact(stopped).close()
     assert "finished early at step 3 of 12" in cli("show", stopped).out

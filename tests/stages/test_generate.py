@@ -183,10 +183,10 @@ def test_a_long_text_is_cut_around_its_masks(models):
 
 
 def test_a_model_of_the_other_kind_is_refused_with_the_command_for_it(models):
-    with pytest.raises(ArtifactError, match="an encoder fills gaps and cannot do this") as error:
+    with pytest.raises(ArtifactError, match="wrong kind of model for this command: an encoder fills gaps") as error:
         continued(models["encoder bpe"])
     assert "wordpipe fill" in error.value.hint
-    with pytest.raises(ArtifactError, match="a decoder continues texts and cannot do this") as error:
+    with pytest.raises(ArtifactError, match="wrong kind of model for this command: a decoder continues texts") as error:
         fill(models["artifact"], "a [MASK]")
     assert "wordpipe generate" in error.value.hint
 

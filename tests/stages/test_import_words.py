@@ -106,7 +106,7 @@ def test_bad_files_leave_nothing(tmp_path, cli, imported):
         ("model.kv", 3, "wv.save_word2vec_format("),
         ("none.txt", 3, "the file does not exist"),
         (".", 3, "no vectors.npy"),
-        ("words", 4, "artifact already"),
+        ("words", 4, "already an artifact"),
     ):
         result = cli("import", tmp_path / name, "-o", tmp_path / "out")
         assert result.code == code, result.err
@@ -121,7 +121,7 @@ def test_a_format_that_does_not_go_with_it(tmp_path, imported):
     with pytest.raises(ConfigError, match="is a folder"):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", format="numpy")
     wordpipe.export(imported, "numpy", tmp_path / "np")
-    with pytest.raises(ConfigError, match="is a file"):
+    with pytest.raises(ConfigError, match="is one file"):
         wordpipe.import_words(tmp_path / "np", output=tmp_path / "w", format="glove")
     with pytest.raises(ConfigError, match="--tokenizer"):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", unit="token")

@@ -320,5 +320,5 @@ def test_stages_that_read_one_text_say_so_once_and_go_on(corpus, tokens, tmp_pat
     for call in calls:
         said.clear()
         call()
-        assert sum("only the first ones are used here" in note for note in said) == 1
+        assert sum("only the first text of each pair is used" in note for note in said) == 1
     assert pairs_of(tmp_path / "sentences") == pairs_of(corpus)

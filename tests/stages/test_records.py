@@ -484,9 +484,9 @@ def test_values_of_programs_become_what_records_have(here):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"text": "One."}, ConfigError, "put it into a list"),
+        ({"text": "One."}, ConfigError, "put the dict into a list"),
         ([1, 2], ConfigError, "dicts such as"),
-        (5, ConfigError, "nothing to read text from"),
+        (5, ConfigError, "this is not a source of text"),
         ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is no mapping"),
         ([{"body": "A."}], InputError, "no field 'text' to take the text from; got body"),
     ],

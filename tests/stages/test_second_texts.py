@@ -76,7 +76,7 @@ def test_what_was_done_is_said(tokens, tmp_path):
     said = []
     made = trained(tokens, tmp_path / "model", run=RunOptions(report=lambda one: said.append(one.note or "")))
     assert any("the model reads the first text and learns to write the second text" in note for note in said)
-    assert not any("only the first ones are used" in note for note in said)
+    assert not any("only the first text of each pair" in note for note in said)
     about = manifest(tmp_path / "model")
     assert about["facts"]["answers"] is True
     with Artifact(tokens) as artifact:

@@ -380,7 +380,7 @@ def test_a_decoder_has_no_beams(tokenizer, tmp_path):
     assert generate(path, "ey", **few, prefix="Hon") == generate(path, "Honey", **few)
     long = generate(path, "Honey", **QUICK, max_tokens=60, min_tokens=60, samples=20, temperature=3.0)
     assert {(one.tokens, one.stopped) for one in long} == {(60, "length")}
-    with pytest.raises(ArtifactError, match="a decoder continues texts and cannot do this"):
+    with pytest.raises(ArtifactError, match="wrong kind of model for this command: a decoder continues texts"):
         writer(path)
 
 

@@ -31,9 +31,9 @@ def test_a_time_is_read_and_what_is_none_is_refused():
     assert wordpipe.plan(0.5)["seconds"] == 30
     assert wordpipe.plan("0.001s")["recommended"] is None  # too little on any machine
     for time in ("", "soon", "0", "-5m", "m", "nan"):
-        with pytest.raises(ConfigError, match="no time"):
+        with pytest.raises(ConfigError, match="not a time"):
             wordpipe.plan(time)
-    with pytest.raises(ConfigError, match=r"no plan for this command.*train mlm"):
+    with pytest.raises(ConfigError, match=r"plan does not support this command.*train mlm"):
         wordpipe.plan("1h", command="train word2vec")
     with pytest.raises(ConfigError, match="unknown device"):
         wordpipe.plan("1h", device="tpu")
@@ -44,7 +44,7 @@ def test_a_time_is_read_and_what_is_none_is_refused():
 def test_a_gpu_that_is_not_here_is_named_as_a_stored_figure(monkeypatch):
     monkeypatch.setattr("wordpipe.stages.time_plan._has_gpu", lambda: False)
     found = wordpipe.plan("1h", device="cuda")
-    assert "a stored figure" in found["basis"]
+    assert "a stored measurement" in found["basis"]
     lines = json.loads((RESULTS / "model_gpu.json").read_bytes())["lines"]
     stored = next(line for line in lines if line.get("way") == "compiled, Muon" and line["speed"].startswith("12L/768"))
     assert {row["tokens_per_s"] for row in found["presets"]} == {stored["tokens_per_s"]}

@@ -65,7 +65,7 @@ def test_without_a_thread_it_says_so(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", none)
-        with pytest.raises(Refused, match="no thread can be started now"):
+        with pytest.raises(Refused, match="the server cannot start another thread now"):
             asyncio.run(Batcher("one").run(doubled, 1, key="a"))
     assert asyncio.run(Batcher("one").run(doubled, 1, key="a")) == 2
 

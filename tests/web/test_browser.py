@@ -403,7 +403,7 @@ def test_more_answers_and_nothing(see):
     until(page, "location.search.includes('k=20')")
     until(page, "document.querySelector('p.status').innerText.startsWith('20 answers')")
     page.goto(page.url.split("?")[0] + "?q=salt&where=year+%3E+9999")
-    page.get_by_role("button", name="ask without filters").click()
+    page.get_by_role("button", name="search without filters").click()
     page.wait_for_selector(HITS)
 
 
@@ -531,7 +531,7 @@ def test_attention_by_keys_alone(see):
             break
     page.keyboard.press("Enter")
     page.wait_for_selector(".heat")
-    assert "mean of its heads" in page.locator(".models").inner_text()
+    assert "mean of all heads" in page.locator(".models").inner_text()
     rows = page.locator(".heat tbody tr").count()
     assert page.locator(".heat thead th").count() == rows
     sums = [
@@ -541,7 +541,7 @@ def test_attention_by_keys_alone(see):
     assert sums == pytest.approx([1.0] * rows, abs=0.01)
     assert page.locator(".heat b").count() == 0
     page.select_option("select[name=head]", "1")
-    page.get_by_role("button", name="Look").click()
+    page.get_by_role("button", name="Show").click()
     page.wait_for_selector("text=head 1.")
     assert seen.errors == []
 

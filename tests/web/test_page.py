@@ -199,7 +199,7 @@ def test_attention_is_a_table_with_numbers(client):
     page = get(client, tab="model", attend="salt and water " * 20, attend_by="model")
     assert re.search(r"the first 32 of \d+ tokens are shown", page.text)
     assert len(page.all("th", scope="row")) == 32
-    assert "mean of its heads" in page.text
+    assert "mean of all heads" in page.text
     assert get(client, tab="model", attend="salt", layer="99").all("div", role="alert")
     alone, both = (
         get(client, tab="model", attend="Salt draws water.", attend_by="model", second=second)
@@ -215,8 +215,8 @@ def test_words_on_a_map(client, monkeypatch):
     page = get(client, tab="words", map="pca")
     assert len(page.all("svg", role="img")) == 1
     n = len(page.all("circle"))
-    assert f"The {n} commonest words of “words”" in page.text
-    assert "laid out by PCA" in page.text
+    assert f"The {n} most frequent words of “words”" in page.text
+    assert "layout by PCA" in page.text
     assert "pip install" in page.text
     assert len([one for one in page.all("a") if "word=" in one["href"]]) > 10
 
@@ -276,7 +276,7 @@ def test_an_index_is_kept_by_every_tab_and_never_taken_for_another(serving, buil
         for form in page.all("form"):
             assert page.all("input", name="index", value="records") or page.all("option", value="records"), form
     strange = get(client, index="<nope>", q="salt")
-    assert "No index is called <nope> here." in strange.text
+    assert "This server has no index named <nope>." in strange.text
     assert not strange.all("li")
     assert {"/?q=salt&index=notes", "/?q=salt&index=records"} <= {one.get("href") for one in strange.all("a")}
 

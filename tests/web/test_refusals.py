@@ -78,7 +78,7 @@ def test_a_text_without_a_vector_gets_no_vector_of_zeros(asked):
     for name in ("records", "words"):
         reply = asked.post("/v1/embeddings", json={"input": "zzqqx", "model": name})
         assert (reply.status_code, reply.json()["error"]["type"]) == (422, "invalid_request_error")
-        assert "none of its words is known" in reply.json()["error"]["message"]
+        assert "the encoder knows none of its words" in reply.json()["error"]["message"]
     reply = asked.post("/v1/embeddings", json={"input": ["salt", "zzqqx", "water", "qqzzx xxzzq"], "dimensions": 3})
     assert reply.status_code == 422
     assert "2 of 4 texts have no vector" in reply.json()["error"]["message"]
@@ -150,9 +150,9 @@ def test_lines_that_cannot_be_read_are_answered_400_in_json(records, line):
 def test_a_server_that_cannot_start_says_so(records, tmp_path, cli, monkeypatch):
     (tmp_path / "token").write_bytes(b"0123456789\x00abcdef\n")
     (tmp_path / "token").chmod(0o600)
-    with pytest.raises(ConfigError, match="not a token"):
+    with pytest.raises(ConfigError, match="does not hold a valid token"):
         wordpipe.serve(records, port=0, token_file=tmp_path / "token")
-    with pytest.raises(ConfigError, match="the token cannot be read"):
+    with pytest.raises(ConfigError, match="the token file cannot be read"):
         wordpipe.serve(records, port=0, token_file=tmp_path)
     (tmp_path / "good").write_text("0123456789abcdef\n")
     (tmp_path / "good").chmod(0o600)
@@ -204,9 +204,9 @@ def test_connections_fit_the_descriptors(records, few_descriptors):
     few_descriptors(100)
     with wordpipe.serve(records, port=0, report=said.append) as server, urlopen(server.url + "/search?q=salt") as reply:
         assert reply.status == 200
-    assert "connections in place of 256" in said[0]
+    assert "connections instead of 256" in said[0]
     few_descriptors(30)
-    with pytest.raises(StorageError, match="too few files may be open") as caught:
+    with pytest.raises(StorageError, match="the limit of open files is too low") as caught:
         wordpipe.serve(records, port=0)
     assert caught.value.hint.startswith("ulimit -n")
 

@@ -82,20 +82,20 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/search", {"q": "a", "where": "yeer > 1"}, 400, "did you mean year"),
         ("/search", {"q": "a", "where": "1; drop table rows"}, 400, "not a condition"),
         ("/search", {"q": "a", "where": "(" * 3000 + "1"}, 400, "condition"),
-        ("/search", {"q": "a", "index": "nope"}, 404, "there are: records, index, words"),
-        ("/search", {"q": "a", "index": "sentences"}, 400, "cannot search"),
+        ("/search", {"q": "a", "index": "nope"}, 404, "choose one of: records, index, words"),
+        ("/search", {"q": "a", "index": "sentences"}, 400, "does not support search"),
         ("/search", {"q": "a", "index": "words", "where": "count > 3"}, 400, "works with an index over texts"),
-        ("/similar", {}, 400, "name one row"),
-        ("/similar", {"row": 1, "id": "r-1"}, 400, "name one row"),
+        ("/similar", {}, 400, "give either row or id"),
+        ("/similar", {"row": 1, "id": "r-1"}, 400, "give either row or id"),
         ("/similar", {"row": 4_000}, 400, "the row does not exist"),
         ("/similar", {"id": "r-400"}, 400, "no record has this id"),
         ("/similar", {"id": "r-4", "index": "index"}, 400, "the records had no ids"),
         ("/neighbours", {"word": "watre"}, 404, "water"),
         ("/neighbours", {"word": "water", "words": "records"}, 400, "cannot neighbours"),
         ("/fill", {"text": "no gap"}, 400, "[MASK]"),
-        ("/fill", {"text": "a [MASK]", "model": "clm"}, 400, "cannot fill"),
+        ("/fill", {"text": "a [MASK]", "model": "clm"}, 400, "does not support fill"),
         ("/predict", {"text": "7 is red", "second": "pair"}, 400, "is a pair"),
-        ("/about", {"artifact": "nope"}, 404, "no artifact is called"),
+        ("/about", {"artifact": "nope"}, 404, "there is no artifact named"),
         ("/nope", {}, 404, "unknown path"),
     ],
 )
@@ -213,7 +213,7 @@ def test_what_is_no_list_of_chosen_values_is_refused(client, chosen):
     for path, params in (("/facets", {}), ("/search", {"q": "salt"}), ("/similar", {"row": 0})):
         reply = client.get(path, params={**params, "f": chosen})
         assert reply.status_code == 400
-        assert "chosen values" in reply.json()["error"]["message"]
+        assert "pairs of column and value" in reply.json()["error"]["message"]
 
 
 def test_a_chosen_column_that_is_not_there_is_named(client):

@@ -258,7 +258,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_old_one(generations, tmp_
         assert "content of the file has changed" in health("stale")["error"]
         with urlopen(server.url + "/search?q=salt&k=1") as reply:
             assert json.load(reply)["metadata"]["gen"] == "one"
-        assert "the old one answers on" in reports[0]
+        assert "the server keeps the old one" in reports[0]
         publish(generations[1], tmp_path / "index")
         assert health("ok")["swaps"] == 1
         with urlopen(server.url + "/search?q=salt&k=1") as reply:
@@ -320,7 +320,7 @@ def test_a_port_that_is_taken_is_said_with_the_next_step(cli, records, server):
         (("CORPUS",), 4, "wrong kind of artifact"),
         (("INDEX", "--host", "0.0.0.0"), 2, "--token-file"),
         (("INDEX", "--token-file", "nope"), 2, "openssl rand"),
-        (("INDEX", "INDEX"), 2, "two artifacts have one name"),
+        (("INDEX", "INDEX"), 2, "two artifacts have the same name"),
         (("INDEX", "--port", "99999"), 2, "--port"),
     ],
 )
@@ -334,11 +334,11 @@ def test_what_cannot_be_served_is_refused(cli, built, records, args, code, messa
 def test_a_token_is_one_that_nobody_else_can_read(records, tmp_path):
     (tmp_path / "token").write_text("short\n")
     (tmp_path / "token").chmod(0o600)
-    with pytest.raises(ConfigError, match="not a token"):
+    with pytest.raises(ConfigError, match="does not hold a valid token"):
         wordpipe.serve(records, port=0, token_file=tmp_path / "token")
     (tmp_path / "token").write_text("0123456789abcdef\n")
     (tmp_path / "token").chmod(0o644)
-    with pytest.raises(ConfigError, match="everyone may read"):
+    with pytest.raises(ConfigError, match="all users of this machine can read"):
         wordpipe.serve(records, port=0, token_file=tmp_path / "token")
     (tmp_path / "token").chmod(0o600)
     with wordpipe.serve(f"mine={records}", port=0, token_file=tmp_path / "token") as server:

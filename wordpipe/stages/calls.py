@@ -91,7 +91,7 @@ def keywords_of(options: type) -> Iterator[Keyword]:
 
 
 def _as_given(kind: Any) -> Any:
-    """The type of what may be given for a field."""
+    """Return the type that a keyword accepts for a setting's field."""
     if kind is Path:
         return str | os.PathLike[str]
     if get_origin(kind) is tuple:
@@ -102,7 +102,7 @@ def _as_given(kind: Any) -> Any:
 
 
 def documented(text: str, keywords: list[Keyword]) -> str:
-    """The docstring of a function, and of its keywords those of each section together."""
+    """Return the docstring of a public function, with its keywords grouped by section."""
     sections: dict[str, list[str]] = {}
     for one in keywords:
         default = "Required" if one.is_required else f"Default: {one.default!r}"
@@ -114,7 +114,8 @@ def documented(text: str, keywords: list[Keyword]) -> str:
 
 
 def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
-    """The function, whose arguments that name something may be URLs of objects."""
+    """Make a function accept URLs for its arguments that are paths."""
+    # the arguments that may be paths, and so URLs
     places = list(own.parameters)
     kinds = {one.name: one.type for one in keywords} | {
         name: one.annotation for name, one in own.parameters.items() if one.kind is not Parameter.VAR_KEYWORD
@@ -126,12 +127,14 @@ def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
         given = dict(zip(places, args, strict=False)) | kwargs
         if not any(_may_be_url(value) for name, value in given.items() if name in naming):
             return function(*args, **kwargs)
+        # objects at URLs are fetched, and the function sees their places on this machine
         from wordpipe.stages.sources import prepared
 
         run = kwargs.get("run")
         done = {name: prepared(name, given[name], run) for name in given if name in naming}
         args = tuple(done.get(name, value) for name, value in zip(places, args, strict=False))
         found = function(*args, **kwargs | {name: done[name] for name in kwargs if name in done})
+        # the answer names the URL again
         if isinstance(found, dict) and isinstance(found.get("path"), str):
             found["path"] = shown_urls(found["path"])
         return found
@@ -162,6 +165,7 @@ def _with_progress(function: F) -> F:
         run = kwargs.get("run") or RunOptions()
         if run.report is not automatic:
             return function(*args, **kwargs)
+        # progress is drawn; a warning is given at the caller's line
         caller = sys._getframe(1)
         with progress_drawer() as drawer:
 
@@ -172,6 +176,7 @@ def _with_progress(function: F) -> F:
                     drawer(progress)
 
             found = function(*args, **kwargs | {"run": replace(run, report=report)})
+        # what was lost is a warning, too
         for made in found if isinstance(found, list) else [found]:
             if isinstance(made, Made):
                 drawer.warn_of_losses(made.counts, made.path, caller)
@@ -186,5 +191,5 @@ def progress_drawer() -> Any:
 
 
 def printable(text: str) -> str:
-    """The text of a command line, with bytes that are no UTF-8 as replacement characters."""
+    """Return the text of a command line, with bytes that are not UTF-8 as replacement characters."""
     return text.encode("utf-8", "replace").decode("utf-8")

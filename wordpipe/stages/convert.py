@@ -57,9 +57,9 @@ from wordpipe.words import (
 from wordpipe.words.settings import ImportSettings
 
 _LEFT_OUT = {
-    "repeated": "words that come again are left out, the first vector of each is kept",
-    "bad_bytes": "words that are not UTF-8 are left out",
-    "zero": "words whose vectors are zero are left out",
+    "repeated": "repeated words are left out, the first vector of each word is kept",
+    "bad_bytes": "words that are not valid UTF-8 are left out",
+    "zero": "words with a zero vector are left out",
 }
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 WORD_FORMATS = (*FILES, *FOLDERS)
@@ -71,7 +71,7 @@ ENCODER_FORMATS = ("sentence-transformers",)
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
     """Make a words artifact of word vectors that another program trained.
 
-    It is `wordpipe import`, a word that Python keeps for itself.
+    It is `wordpipe import`; `import` is a reserved word of Python.
 
     Args:
         file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
@@ -131,14 +131,14 @@ def vectors_entry(path: PathLike) -> InputEntry:
     """
     path = Path(path)
     if is_artifact(path):
-        raise ArtifactError("this is an artifact already", where=path, hint="use it as it is")
+        raise ArtifactError("this is already an artifact", where=path, hint="use the artifact without import")
     if not path.exists():
         raise InputError(
             "the file does not exist", where=path, hint="name a file of word vectors, or a folder with vectors.npy"
         )
     files = folder_files(path) if path.is_dir() else [path]
     if not all(one.is_file() for one in files):
-        raise InputError("not a file that can be read twice", where=path, hint="write it to a file first")
+        raise InputError("a pipe or a device cannot be read twice", where=path, hint="write the data to a file first")
     cache = HashCache()
     hashes = [cache.hash_file(one) for one in files]
     cache.save()
@@ -149,10 +149,12 @@ def vectors_entry(path: PathLike) -> InputEntry:
 
 
 def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> WordFile:
-    """Open the folder; or the file, decompressed as its first bytes say, with reports of how much has been read."""
+    """Open word vectors in a folder or in a file (decompressed by its first bytes), with reports of progress."""
     if path.is_dir():
         if settings.format not in ("auto", "numpy"):
-            raise ConfigError("this format is a file", where="format", got=settings.format, hint="name the file itself")
+            raise ConfigError(
+                "this format is one file, not a folder", where="format", got=settings.format, hint="name the file"
+            )
         return open_folder(path, name=path.name)
     file, total, done = stack.enter_context(path.open("rb")), path.stat().st_size, 0
 
@@ -210,7 +212,7 @@ def export(artifact: PathLike, form: str, output: PathLike, *, replace: bool = T
 
 
 def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]) -> dict[str, Any]:
-    """The words of a table; or the vectors of sentences or an index, where row numbers take the place of words.
+    """Export the words of a table, or the vectors of sentences or an index with row numbers in place of words.
 
     npy is the vectors alone, one row each in the artifact's order; projector has every column of texts as metadata. A few
     thousand rows are in memory at a time.
@@ -221,13 +223,16 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
         facts, size, is_words = artifact.manifest.facts, row_count(artifact, artifact.kind), artifact.kind == "words"
         if not is_words and form not in VECTOR_FORMATS:
             expected = ", ".join(VECTOR_FORMATS)
-            raise ConfigError(f"not a format of {artifact.kind}", where="form", got=form, expected=expected)
+            what = f"an artifact of kind {artifact.kind} cannot be exported in this format"
+            raise ConfigError(what, where="form", got=form, expected=expected)
+        # the table, and what is said of it
         counted = is_words and facts.get("counts") != "unknown"
         batches = partial(read_batches, artifact, "words") if is_words else partial(_numbered_rows, artifact)
         table = WordTable(size, artifact.fact("dim", int, least=1), counted, batches)
         about = {"path": str(output), "words" if is_words and form != "npy" else "vectors": size, "dim": table.dim}
         if without := len(rows_without_vector(artifact)):
             about["without_vector"] = without  # zeros, so that the rows are those of the artifact
+        # its files
         if form == "npy":
             return about | _file(output, vector_files(table, "numpy")["vectors.npy"])
         if is_words:
@@ -241,7 +246,7 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
 
 
 def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows as those of a table of words: the word is the row's number, counted from 0."""
+    """Yield the vectors of sentences or an index as a table of words: the word is the row's number, from 0."""
     first = 0
     for batch in read_batches(artifact, artifact.kind, ["vector"]):
         ids = pa.array(np.arange(first, first + len(batch))).cast(pa.string())
@@ -251,7 +256,7 @@ def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _metadata(artifact: Artifact) -> Iterator[bytes]:
-    """Every column but the vector, under its name; tabs and line ends, which part columns and rows, become spaces."""
+    """Yield the lines of metadata.tsv: every column but the vector; tabs and line ends in values become spaces."""
     schema = read_schema(artifact, artifact.kind)
     shown = {column: name for name, column in visible_columns(schema).items()}
     names = [name for name in schema.names if name != "vector"]
@@ -263,7 +268,7 @@ def _metadata(artifact: Artifact) -> Iterator[bytes]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """As text on one line."""
+    """Return the values of a column as texts on one line."""
     nested = pa.types.is_nested(column.type)
     no_text = nested or pa.types.is_binary(column.type) or pa.types.is_duration(column.type)
     text = pa.array([str(value) for value in column.to_pylist()]) if no_text else column.cast(pa.string())
@@ -271,6 +276,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
+    """Export the encoder of an artifact as a folder for sentence-transformers."""
     from wordpipe.stages.export_encoder import encoder_facts, encoder_files, sentence_transformers_folder
 
     with storage_errors(output), Artifact(path, ["model", "sentences", "index"]) as artifact:
@@ -281,6 +287,7 @@ def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
 
 
 def _export_tokenizer(path: PathLike, form: str, output: Path, *, replace: bool) -> dict[str, Any]:
+    """Export the tokenizer of tokens or of a model in another program's format."""
     with storage_errors(output), Artifact(path, ["tokens", "model"]) as artifact:
         data = artifact.read("tokenizer.json")
         made = export_tokenizer(data, form, output.name, where=str(artifact.path / "tokenizer.json"))
@@ -305,6 +312,7 @@ def _export_tokenizer(path: PathLike, form: str, output: Path, *, replace: bool)
 
 
 def _file(path: Path, chunks: Iterable[bytes]) -> dict[str, Any]:
+    """Write a file of an export in one step; return its size."""
     with atomic_file(path) as file:
         for chunk in chunks:
             file.write(chunk)
@@ -312,10 +320,12 @@ def _file(path: Path, chunks: Iterable[bytes]) -> dict[str, Any]:
 
 
 def _folder(path: Path, files: Mapping[str, Iterable[bytes]], may_replace: Iterable[str] = ()) -> dict[str, Any]:
+    """Write a folder of an export in one step; return its size and files."""
     sizes = atomic_folder(path, files, may_replace=frozenset(may_replace))
     return {"bytes": sum(sizes.values()), "files": sorted(sizes)}
 
 
 def _refuse_folder(output: Path) -> None:
+    """Refuse a folder or standard output for a format that is a file. Raises ConfigError."""
     if output.is_dir() or str(output) == "-":
-        raise ConfigError("this format is a file", where="output", got=output, hint="name a file with -o")
+        raise ConfigError("this format is written to a file", where="output", got=output, hint="name a file with -o")

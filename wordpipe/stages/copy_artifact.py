@@ -1,4 +1,4 @@
-"""An artifact somewhere else: from a folder to a bucket, from a bucket to a folder, or from one of them to another.
+"""Copies of artifacts: from a folder to a bucket, from a bucket to a folder, or between two of one sort.
 
 The copy is the same to the byte, manifest included, and is published as any artifact is: whole or absent.
 """

@@ -61,6 +61,7 @@ def read_word_vectors(artifact: Artifact) -> "WordVectors":
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     """The encoder in a model or words artifact, with no transform yet."""
     facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
+    # word vectors
     if origin.kind == "words":
         from wordpipe.encoders import WordEncoder
 
@@ -69,22 +70,27 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
         with files.damage("the tokenizer cannot be read"):
             split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
+    # a model, with the pooling that it was trained with
     from wordpipe.encoders import POOLINGS
 
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     trained: Any = origin.fact("pooling", str, "mean")
     if trained not in POOLINGS:
         raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
+    # a trained table, which needs no torch
     if facts.get("encoder") == "static":
         from wordpipe.encoders import StaticEncoder
 
         return StaticEncoder(files, settings, identity=identity)
+    # a transformer
     need_address_space(ADDRESS_SPACE["torch"])
     from wordpipe.encoders import TransformerEncoder
     from wordpipe.model import load_hf
 
+    # its files
     with files.damage("the model cannot be read"):
         loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
+    # the encoder with its tokenizer
     return TransformerEncoder(
         loaded.language_model.requires_grad_(False),
         tokenizer,
@@ -100,15 +106,15 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
 
 
 def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
-    """Put the encoder's files into the artifact, so that what is made of it can be asked wherever it is moved."""
+    """Copy the encoder's files into the artifact, so that an index made from it can encode queries anywhere."""
     for name, data in encoder.files():
         job.write(ENCODER + name, data)
     if TOKENIZER in origin.names() and origin.kind == "words":
         job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
     if getattr(encoder, "assumes_zipf", False):
         job.note(
-            "these words were imported without counts: sif takes them to be as common as their rank says (Zipf's law); "
-            "--pooling mean weighs all alike"
+            "these words were imported without counts: sif estimates their frequencies from their ranks (Zipf's law); "
+            "--pooling mean gives all words the same weight"
         )
 
 
@@ -138,7 +144,7 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
 def word_splitter(
     files: Mapping[str, bytes], facts: Mapping[str, Any], where: str | Path = ENCODER_FILE
 ) -> Callable[[str], list[str]]:
-    """Text to the words (or tokens) that the table of word vectors was made of.
+    """Return the function that splits a text into the words (or tokens) that a table of word vectors has.
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
@@ -169,6 +175,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
 
 
 def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
+    """Open the tokenizer among an encoder's files."""
     return open_tokenizer(files[TOKENIZER], where=TOKENIZER)
 
 

@@ -164,7 +164,7 @@ class Estimator:
         self._rates = _Rates()
 
     def nothing_known(self, name: str) -> None:
-        """Go on without the size of a stage."""
+        """Record that the size of a stage's result cannot be estimated."""
         self.sizes[name] = Size()
 
     def estimate(self, name: str, settings: "Settings", inputs: Sequence[Size], output: Path) -> Estimate:
@@ -190,12 +190,12 @@ class Estimator:
         return Estimate(_within(settings, likely / spread, likely * spread), round(memory), round(disk), basis)
 
     def save(self) -> None:
-        """Keep what was measured of the machine."""
+        """Save the measured speed of the machine for later estimates."""
         self._rates.save()
 
 
 def _within(settings: "Settings", low: float, high: float) -> tuple[float, float]:
-    """Seconds from, to, of a stage that may have a limit of time."""
+    """Return the estimated seconds (from, to) of a stage within its limit of time."""
     if (minutes := getattr(settings, "minutes", None)) is None:
         return low, high
     most = 60.0 * minutes
@@ -206,7 +206,7 @@ def _within(settings: "Settings", low: float, high: float) -> tuple[float, float
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:
-    """All of them one after another: seconds and disk add up, the largest memory counts, the weakest basis speaks.
+    """Return the estimate of stages one after another: sums of seconds and disk, the largest memory, the weakest basis.
 
     What is off to one side for one stage is off to the other for the next: the spread of a sum is less than that of its parts.
     """
@@ -220,7 +220,7 @@ def total(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequence[Manifest], made: Manifest) -> None:
-    """Keep what a stage took. Never fails: without it the next estimate is only worse.
+    """Save the time, memory and disk of a finished stage for later estimates. Never fails.
 
     Args:
         settings: of the stage.
@@ -241,13 +241,13 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
 
 
 def _rule(settings: "Settings", inputs: Sequence[Size]) -> Rule:
-    """Time, memory and disk for an artifact by the rule of its command, which the registry names."""
+    """Return the rule of thumb for a command, which the registry names: time, memory and disk."""
     rule: Callable[[Any, Sequence[Size]], Rule] = load_named(COMMANDS[settings.command].estimate)
     return rule(settings, inputs)
 
 
 def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Reading: the bytes as they are, a program's files more slowly."""
+    """Estimate `ingest`: bytes of text, and files of Python more slowly."""
     from wordpipe.corpus import READERS  # trainings do without them
 
     given, form = inputs[0], inputs[0].form or "txt"
@@ -260,14 +260,14 @@ def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def import_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Word vectors of another program."""
+    """Estimate `import`: bytes of word vectors of another program."""
     given = inputs[0].bytes
     rows = min(settings.limit or math.inf, given / 1000)
     return Rule("import", 1 + given / 20e6, 200e6 + 2 * given, 0.5 * given, Size(form="words", rows=rows, dim=100))
 
 
 def tokenize_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Counting, training and encoding; distinct words grow by Heaps' law."""
+    """Estimate `tokenize`: counting, training and encoding; distinct words grow by Heaps' law."""
     text = inputs[0].bytes
     words = text / 6.3
     distinct = min(words, 8.5 * words**0.64)  # Heaps' law, on English Wikipedia
@@ -279,7 +279,7 @@ def tokenize_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def word2vec_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Word vectors: operations for each word, window and negative."""
+    """Estimate `train word2vec`: operations for each word, window and negative."""
     given = inputs[0]
     plan = settings.plan(int(given.words))
     rows = given.vocab if plan.unit == "token" else given.distinct * plan.min_count**-0.85
@@ -293,9 +293,10 @@ def word2vec_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Training: 6 operations for each parameter and token, those of the output matrix where a token is guessed."""
+    """Estimate the training of a transformer: 6 operations for each parameter and token; fewer in the output matrix."""
     from wordpipe.model import PRESETS
 
+    # the shape: of the model that training starts from, of the settings, or of the preset
     given, preset = inputs[0], PRESETS[settings.preset]
     begun = next((one for one in inputs[1:] if one.form == "transformer"), Size())
     dim, layers = begun.dim or settings.dim or preset.dim, begun.layers or settings.n_layers or preset.n_layers
@@ -303,6 +304,7 @@ def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     body, table = layers * (4 * dim**2 + 3 * dim * ffn), given.vocab * dim
     if "n_decoder_layers" in type(settings).model_fields:  # a decoder as deep, with cross-attention
         body = body * 2 + layers * 4 * dim**2
+    # the steps, and the positions of each
     positions = (settings.batch_size or preset.batch_size) * (getattr(settings, "seq_len", None) or preset.max_len)
     if settings.command == "train contrastive":
         positions, guessed = settings.pairs_per_step(int(given.sentences)) * 2 * 32.0, 0.0
@@ -311,6 +313,7 @@ def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
         guessed = getattr(settings, "mask_rate", 1.0)
         least, passes = (1, settings.epochs) if settings.epochs else (200, 3)
         steps = settings.steps or max(least, math.ceil(passes * given.tokens / positions))
+    # time, memory and disk
     flops, parameters = 6.0 * steps * positions * (body + table * guessed), body + table
     on_gpu = settings.device == "cuda" or (settings.device == "auto" and Path("/dev/nvidia0").exists())
     seconds = 4 + (steps * 0.03 + flops / 2e13 if on_gpu else steps * 0.055 + flops / 4e11)
@@ -322,7 +325,7 @@ def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def headed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """A head on a given model: the texts of the corpus, and a step for every batch of texts."""
+    """Estimate the training of a head on a transformer: the texts of the corpus, and a step for every batch."""
     given, begun = inputs[0], next((one for one in inputs[1:] if one.form == "transformer"), Size())
     if vectors := next((one for one in inputs[1:] if one.form in ("words", "static")), None):
         return _headed_words(settings, given, vectors)
@@ -335,7 +338,7 @@ def headed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def _headed_words(settings: Any, given: Size, vectors: Size) -> Rule:
-    """A head on word vectors: rows for what the texts have, one for each second word, and a step in milliseconds."""
+    """Estimate the training of a head on word vectors: a row for each second word of the texts, a step in milliseconds."""
     chosen, dim = settings.of_words(max(1, int(given.documents))), vectors.dim or 100
     rows = (vectors.rows or vectors.parameters / dim) + min(5e5, 0.6 * given.words)
     steps = chosen.epochs * chosen.seeds * max(1.0, given.documents / chosen.batch_size)
@@ -346,7 +349,7 @@ def _headed_words(settings: Any, given: Size, vectors: Size) -> Rule:
 
 
 def static_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """A table: what its texts have, and the matrices that it begins as."""
+    """Estimate `train static`: the words of the texts, and the matrices that the table begins with."""
     given, parts = inputs[0], settings.parts
     dim = (settings.lexical_dim if parts.lexical else 0) + (settings.lsi_dim if parts.lsi else 0)
     dim += sum(one.dim for one in inputs[1:] if one.form in ("words", "static"))
@@ -361,7 +364,7 @@ def static_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Rows of a corpus through an encoder."""
+    """Estimate `embed`: rows of a corpus through an encoder."""
     encoder, text = inputs[0], inputs[1]
     rows = {
         "sentence": text.sentences or text.bytes / 120, "document": text.documents or text.bytes / 1200,
@@ -380,7 +383,7 @@ def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def index_rule(_: Any, inputs: Sequence[Size]) -> Rule:
-    """Vectors, texts and terms, with the measurements."""
+    """Estimate `index`: vectors, texts and terms, with the measurements."""
     given = inputs[0]
     vectors = 4 * given.rows * given.dim
     text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
@@ -390,7 +393,7 @@ def index_rule(_: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def cluster_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Rounds over a sample, then all rows once."""
+    """Estimate `cluster`: rounds over a sample, then all rows once."""
     given = inputs[0]
     seconds = (
         2 + (12 if settings.k == "auto" else 1) * min(given.rows, 2e4) * given.dim / 5e6 + given.rows * given.dim / 1e7
@@ -400,7 +403,7 @@ def cluster_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def predict_rule(_: Any, inputs: Sequence[Size]) -> Rule:
-    """Texts through a model with a head."""
+    """Estimate `predict`: texts through a model with a head."""
     model, text = inputs[0], inputs[1]
     tokens, texts = text.tokens or text.bytes / 3.9, text.documents or text.bytes / 1200
     parameters = model.parameters or model.bytes / 4 or 4e6
@@ -410,6 +413,7 @@ def predict_rule(_: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def _is_arithmetic(command: str) -> bool:
+    """True if a command computes with numbers rather than texts."""
     return command.startswith(("train", "embed", "predict"))
 
 
@@ -455,6 +459,7 @@ class _Rates:
             self._read()
 
     def _read(self) -> None:
+        """Read the rates file of earlier runs."""
         if not self._path.is_file() or self._path.stat().st_size > _LARGEST:
             return
         with self._path.open("rb") as file:
@@ -488,14 +493,14 @@ class _Rates:
         return {"seconds": slower * (_CORES / cpu_count()) ** (0.8 if of_numbers else 0.3)}
 
     def add(self, rule: Rule, ratios: dict[str, float]) -> None:
-        """Keep one run."""
+        """Add the ratios of a finished run."""
         if "seconds" in ratios:
             runs = self._runs.pop(rule.key, [])
             self._runs[rule.key] = [*runs, (max(rule.seconds, 1e-3), ratios)][-_RUNS:]  # the latest key is the last
             self._is_new = True
 
     def save(self) -> None:
-        """Write the file anew, if there is anything new. Never fails."""
+        """Write the rates file, if there is anything new. Never fails."""
         if not self._is_new:
             return
         runs = {key: [[work, ratios] for work, ratios in self._runs[key]] for key in [*self._runs][-_KEYS:]}
@@ -512,7 +517,7 @@ class _Rates:
 
 
 def _plausible(value: Any) -> float:
-    """A number that the file may hold. Raises ValueError: any other."""
+    """Check a number of the rates file. Raises ValueError: it is not plausible."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 < value < 1e12:
         raise ValueError(value)
     return float(value)

@@ -126,9 +126,14 @@ def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[st
         hint = "wordpipe train static TOKENS trains an encoder that can be exported"
         raise ConfigError(f"word vectors of {what} cannot be exported", where=artifact.path, hint=hint)
     words = list(table.words)
-    notes = ["words of scripts without spaces, which wordpipe cuts, are unknown"] if identity.get("tokenizer") else []
+    notes = []
+    # what the exported encoder cannot do
+    if identity.get("tokenizer"):
+        notes.append("the exported encoder does not know words of scripts without spaces, which only wordpipe splits")
     if "ngrams" in about:
-        notes.append("words that are not in the table are left out; wordpipe guesses their vectors from their letters")
+        unknown = "words that are not in the table have no vector"
+        notes.append(f"{unknown}; wordpipe computes their vectors from their letters")
+    # the table
     rows_VD = np.zeros((len(table) + 1, table.dim), np.float32)
     rows_VD[:-1] = table.vectors
     if about["pooling"] == "sif":
@@ -176,7 +181,9 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
     """The facts of an encoder that `export` returns, with what other programs do otherwise."""
     notes = [*encoder.notes]
     if encoder.kind == "transformer":
-        notes.append(f"a text of more than {encoder.max_len} tokens is cut there; wordpipe reads it in windows")
+        notes.append(
+            f"other programs cut a text after {encoder.max_len} tokens; wordpipe reads a longer text in windows"
+        )
     return {
         "encoder": encoder.kind,
         "pooling": encoder.pooling,
@@ -187,13 +194,13 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
 
 
 def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
-    """The class of transformers, and the shape."""
+    """Return the transformers class of an encoder and its shape. Raises ConfigError: there is no class."""
     try:
         family, config = config_from_hf(parse_json_object(encoder.files[CONFIG], CONFIG))
     except ValueError as error:
         raise ArtifactError("not JSON", where=CONFIG, got=error) from None
     if transformers_class(config) is None:
-        raise ConfigError(why_no_class(config), where=where, hint="export its vectors of texts: --to npy")
+        raise ConfigError(why_no_class(config), where=where, hint="export the vectors of texts instead: --to npy")
     return family, config
 
 

@@ -46,7 +46,7 @@ class SentArtifact:
 
     @classmethod
     def of(cls, artifact: Artifact) -> "SentArtifact":
-        """An open one."""
+        """Describe an open artifact for another process: path, kind and digest."""
         return cls(artifact.place, artifact.kind, artifact.digest)
 
     def open(self, stack: ExitStack) -> Artifact:
@@ -57,7 +57,7 @@ class SentArtifact:
         """
         found = stack.enter_context(Artifact(self.path, [self.kind], verify=False))
         if found.digest != self.digest:
-            what = "another artifact than the one that is being used"
+            what = "the artifact was replaced while it was in use"
             raise ArtifactError(what, where=self.path, got=found.digest, expected=self.digest)
         return found
 
@@ -75,7 +75,7 @@ def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Ite
     job.inputs.append(entry)
     yield
     if path.exists() and entry_of(path) != entry:
-        hint = "name a copy, or wait until no program writes to this file"
+        hint = "use a copy of the file, or wait until no program writes to it any more"
         raise StorageError("the file has changed while it was read", where=path, hint=hint)
 
 
@@ -158,7 +158,7 @@ def corpus_to_evaluate(data: SourceLike, run: RunOptions) -> Iterator[tuple[Arti
 
 
 def _ingest(sources: SourceLike, folder: Path, run: RunOptions) -> Made:
-    """Make a corpus in a folder that is soon gone."""
+    """Ingest sources or rows into a corpus in a temporary folder."""
     from wordpipe.stages.corpus.ingest import ingest
 
     return ingest(sources, output=folder / "corpus", run=RunOptions(report=run.report))

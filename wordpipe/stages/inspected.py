@@ -1,4 +1,4 @@
-"""A model of any kind, opened to be looked into: language models, encoder-decoders, models with a head; its texts as tokens.
+"""Models of any kind, opened for `attention` and `doctor`: language models, encoder-decoders, models with a head.
 
 A text is read as the model reads it: with what stands before and after it. What is shown of a token is the text that it
 stands for; tokens of one word have the number of that word. A word is a run of letters and digits, with inner apostrophes and
@@ -69,7 +69,7 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model to be looked into.
+    """A model opened for `attention` and `doctor`.
 
     Attributes:
         path: where it came from.
@@ -161,6 +161,7 @@ class Inspected:
     def _row(
         self, pieces: "list[_Piece]", room: int, segments: npt.NDArray[np.int64] | None, *, writes: bool = False
     ) -> TokenRow:
+        """Return pieces as a row of tokens, cut to the room of the model."""
         cut = max(0, len(pieces) - room)
         if cut:  # what ends a text stays at its end
             last = 1 if pieces[-1].special else 0
@@ -191,7 +192,7 @@ class _Piece:
 
     @property
     def solid(self) -> tuple[int, int] | None:
-        """Its place without white space at its ends; None where nothing is left."""
+        """The place of the piece without white space at its ends; None if nothing is left."""
         part = self.text[slice(*self.place)]
         begin = self.place[0] + len(part) - len(part.lstrip())
         end = begin + len(part.strip())
@@ -206,11 +207,13 @@ class _Piece:
 
 
 def _encode(tokenizer: "Tokenizer", text: str, second: str | None = None, *, framed: bool = True) -> "Encoding":
+    """Encode a text or a pair with a tokenizer, with errors of ours."""
     with library_errors("the tokenizer cannot encode the text", TOKENIZER):
         return tokenizer.encode(text, second, add_special_tokens=framed)
 
 
 def _pieces(tokenizer: "Tokenizer", text: str, part: int = 0) -> list[_Piece]:
+    """Return the tokens of a text with their places, without special tokens."""
     found = _encode(tokenizer, text, framed=False)
     return [_Piece(number, text, place, part) for number, place in zip(found.ids, found.offsets, strict=True)]
 
@@ -238,7 +241,7 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
 
 def see_its_vectors(path: PathLike) -> str:
     """The command that shows the health of an encoder of texts."""
-    return f"wordpipe embed {path} CORPUS -o SENTENCES, and wordpipe doctor SENTENCES looks at its vectors"
+    return f"wordpipe embed {path} CORPUS -o SENTENCES, then wordpipe doctor SENTENCES checks the vectors"
 
 
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
@@ -263,7 +266,7 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
     refuse_headless(folder)
 
     def read(name: str) -> bytes:
-        return read_regular_file(folder / name, _MAX_FILE, what="a file of a model")
+        return read_regular_file(folder / name, _MAX_FILE, what="a model file")
 
     if _is_headed(read(_CONFIG)):
         names = [file.name for file in folder.iterdir()]
@@ -289,7 +292,7 @@ def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) ->
     }  # fmt: skip
     if _CONFIG not in files and manifest.facts.get("encoder") == "static":
         raise ArtifactError(
-            "the model adds up the vectors of words: it has no attention", where=folder, expected="a transformer",
+            "this model only adds up word vectors: it has no attention", where=folder, expected="a transformer",
             hint=see_its_vectors(folder),
         )  # fmt: skip
     with files.damage("the model cannot be read"):
@@ -331,6 +334,7 @@ def _load_headed(read: Any, names: Sequence[str]) -> "LoadedHead":
 
 
 def _headed(folder: Path, loaded: "LoadedHead", tokenizer: "Tokenizer", about: dict[str, Any]) -> Inspected:
+    """Return a model with a head as an inspected model."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     loaded.model.requires_grad_(False)

@@ -289,17 +289,17 @@ class Job:
         try:
             return self.keep_open(Artifact(self.target, [self.kind], verify=self.run.verify))
         except ArtifactError as error:
-            self.note(f"what is at {self.target} cannot be used ({error.what}): {instead}")
+            self.note(f"the artifact at {self.target} cannot be used ({error.what}): {instead}")
             return None
 
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
-        """A Parquet table of the artifact."""
+        """Open a Parquet table of the artifact for writing."""
         from wordpipe.artifacts import TableWriter
 
         return TableWriter(self.writer, stem, schema, single=single, log=log)
 
     def write(self, name: str, data: bytes, *, log: bool = False) -> None:
-        """A file of the artifact; a log is outside its digest."""
+        """Write a file of the artifact; a log is outside its digest."""
         self.writer.write(name, data, log=log)
 
     def end_early(self, done: int, planned: int, more: int) -> None:
@@ -312,7 +312,8 @@ class Job:
         """
         unit = "word" if self.kind == "words" else "step"
         self.facts["finished_early"] = {"at": done, "of": planned, "cool_down": more, "unit": unit}
-        how = f"cooled down over {more:,} more" if more else "as it is"
+        steps = f"{more:,} more {unit}" + ("s" if more > 1 else "")
+        how = f"with {steps} in which the learning rate fell" if more else "without further training"
         self.warnings.append(f"finished early at {unit} {done:,} of {planned:,}, {how}")
         self._keeps_state = True
 
@@ -326,11 +327,11 @@ class Job:
         return [self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")]
 
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
-        """Say how far the work is."""
+        """Report the progress of the job."""
         self.run.report(Progress(phase, done, total, unit, values))
 
     def note(self, text: str, *, always: bool = False) -> None:
-        """A line for the screen only; with `always` also where nothing but errors is wanted."""
+        """Show a note on the screen only; with `always` also with --quiet."""
         self.run.report(Progress("note", note=text, always=always))
 
     def note_first_texts(self, source: Artifact) -> None:
@@ -338,7 +339,7 @@ class Job:
         from wordpipe.artifacts import read_schema
 
         if not {"text_b", "ids_b"}.isdisjoint(read_schema(source, source.kind).names):
-            self.note("the texts are pairs, of which only the first ones are used here")
+            self.note("the texts are pairs: only the first text of each pair is used")
 
     def warn(self, text: str, *, always: bool = False) -> None:
         """A line for the screen and for the manifest; a call from Python gives it as a `WordpipeWarning`."""
@@ -346,10 +347,10 @@ class Job:
         self.run.report(Progress("note", note=f"warning: {text}", always=always, is_warning=True))
 
     def announce_compilation(self) -> AbstractContextManager[None]:
-        """A note if kernels are compiled in the block, which takes seconds, once per machine."""
+        """Show a note if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
-        text = "compiling the loops for this machine: only the first run has to wait"
+        text = "compiling loops for this machine: only the first run needs this time"
 
         def on_compilation() -> None:
             self.is_usual = False
@@ -391,27 +392,31 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
     target, run = as_path(output), run or RunOptions()
     remote = None
     with storage_errors(target), ExitStack() as stack:
+        # where the artifact is made: at the output, or, for a URL, in a folder of this machine
         _refuse_whole(settings, run)
         if (url := url_of(target)) is not None:
             remote = _remote_output(url, kind)
             target = remote.folder
+        # the output may be replaced, and no other run writes there
         refuse_inside_artifact(target)
         check_replaceable(target, kind)  # before anything is touched, and again under the lock
         target.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(OutputLock(target))
         clear_leftovers(target)
         check_replaceable(target, kind)
+        # what earlier runs left
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            again = f"wordpipe copy {target} {job.target} sends it, and this run replaces the copy there"
-            job.note(f"an artifact that was made before and not sent is in {target}: {again}", always=True)
+            again = f"this run replaces it; to send it, stop this run and use: wordpipe copy {target} {job.target}"
+            job.note(f"an artifact of an earlier run was not sent and is still in {target}: {again}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours
-                what = "a symbolic link stands where unfinished work is kept"
-                raise StorageError(what, where=state, hint="remove it, or name another output with -o")
+                what = "a symbolic link is in the place of unfinished work"
+                raise StorageError(what, where=state, hint="remove the link, or name another output with -o")
         if run.fresh:
             job.forget_state()
         job.is_usual = not any(folder.exists() for folder in job.states())
+        # the work, and its publication
         try:
             yield job
         except Stopped as stopped:
@@ -426,8 +431,8 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
 def refuse_url(output: PathLike) -> None:
     """Refuse to make an artifact at a URL in several processes, which have to see where it is made. Raises ConfigError."""
     if (url := url_of(output)) is not None:
-        hint = "write to a folder, then wordpipe copy FOLDER URL"
-        raise ConfigError("a training of several processes writes to a folder", where=str(url), hint=hint)
+        hint = "write to a folder, then run wordpipe copy FOLDER URL"
+        raise ConfigError("a training with several processes cannot write to a URL", where=str(url), hint=hint)
 
 
 def _remote_output(url: Url, kind: Kind) -> "RemoteOutput":
@@ -440,20 +445,20 @@ def _remote_output(url: Url, kind: Kind) -> "RemoteOutput":
 
 
 def _refuse_whole(settings: Settings, run: RunOptions) -> None:
-    """Refuse to send to other machines what has no shards."""
+    """Refuse an engine and workers for a stage that has no shards. Raises ConfigError."""
     if (run.engine, run.address, run.workers) == ("local", None, None):
         return
     command, given = COMMANDS[settings.command], settings.manifest()
     if command.joined:
-        what, hint = f"{command.name} is made in one process here", "--engine ray starts several, or torchrun"
+        what, hint = f"{command.name} runs in one process here", "for several processes use --engine ray or torchrun"
         raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
     if not command.shards(given):
         usual = {name: one.default for name, one in settings.model_fields.items()}
-        ways = [f" of {name} {value}" for name, value in given.items() if command.shards(given | {name: usual[name]})]
+        ways = [f" with {name} {value}" for name, value in given.items() if command.shards(given | {name: usual[name]})]
         able = ", ".join(name for name, one in COMMANDS.items() if one.takes_engine)
         raise ConfigError(
-            f"{command.name}{''.join(ways)} is made as a whole, in this process", where="engine", got=run.engine,
-            expected="local", hint=f"an engine and workers are for {able}",
+            f"{command.name}{''.join(ways)} cannot be divided: it runs in this process", where="engine", got=run.engine,
+            expected="local", hint=f"--engine and --workers work with {able}",
         )  # fmt: skip
 
 
@@ -478,7 +483,7 @@ def storage_errors(where: PathLike | None = None) -> Iterator[None]:
 
 
 _HINTS = {
-    errno.ENOSPC: "free some space on that disk, then run the same command again; what was there is untouched",
+    errno.ENOSPC: "free some space on that disk, then run the same command again; existing files are unchanged",
     errno.EDQUOT: "your disk quota is used up; free some space, then run the same command again",
     errno.EACCES: "change the permissions, or name another output with -o",
     errno.EPERM: "change the permissions, or name another output with -o",
@@ -489,7 +494,7 @@ _HINTS = {
 
 
 def storage_error(error: OSError, where: PathLike | None = None) -> StorageError:
-    """The user's version of an OSError; `where` it was, if it does not say."""
-    what = (error.strerror or str(error) or "input or output failed").lower()
+    """Return an OSError as a StorageError with a hint; `where` is used if the error names no file."""
+    what = (error.strerror or str(error) or "reading or writing failed").lower()
     place = error.filename or where
     return StorageError(what, where=None if place is None else str(place), hint=_HINTS.get(error.errno or 0))

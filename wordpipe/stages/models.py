@@ -40,7 +40,7 @@ _USES = {
 _CAN = {
     "encoder": "an encoder fills gaps",
     "decoder": "a decoder continues texts",
-    "encoder-decoder": "an encoder-decoder makes target texts of source texts",
+    "encoder-decoder": "an encoder-decoder writes target texts for source texts",
 }
 _TRAINED_BY = {"encoder": "mlm", "decoder": "clm", "encoder-decoder": "seq2seq"}
 
@@ -94,7 +94,7 @@ class OpenModel:
         """
         if (found := self.model.config.architecture) != architecture:
             raise ArtifactError(
-                f"{_CAN[found]} and cannot do this",
+                f"wrong kind of model for this command: {_CAN[found]}",
                 where=self.path,
                 got=f"{found}",
                 expected=f"{architecture} (wordpipe train {_TRAINED_BY[architecture]})",
@@ -109,10 +109,10 @@ class OpenModel:
         """
         if self.model.config.replaced_head:
             what, hint = (
-                "an ELECTRA finds replaced tokens and guesses none",
-                "use this model with train classifier, train tagger or embed",
+                "an ELECTRA model finds replaced tokens; it cannot predict missing tokens",
+                "use this model with `train classifier`, `train tagger` or `embed`",
             )
-            raise ArtifactError(what, where=self.path, expected="a model of wordpipe train mlm", hint=hint)
+            raise ArtifactError(what, where=self.path, expected="a model made by `train mlm`", hint=hint)
 
     @property
     def writes_targets(self) -> bool:
@@ -175,6 +175,7 @@ class OpenModel:
 
     @cached_property
     def _ordinary(self) -> "Tensor":
+        """The ids of ordinary tokens, those that texts are made of, as bool [V]."""
         import torch
 
         config, special, n_rows = self.model.config, [*self.special.values()], self.model.config.vocab_size
@@ -185,6 +186,7 @@ class OpenModel:
 
 
 def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
+    """Return the token ids of a text, without special tokens."""
     with library_errors("the tokenizer cannot encode the text", TOKENIZER):
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
     return ids
@@ -214,7 +216,8 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
             return model_of(artifact)
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder), folder)
-    return replace(opened, notes=(*opened.notes, "a folder of transformers has no hashes: its files were not checked"))
+    unchecked = "a Hugging Face model folder has no hashes: its files were not checked"
+    return replace(opened, notes=(*opened.notes, unchecked))
 
 
 def model_of(artifact: Artifact) -> OpenModel:
@@ -252,7 +255,7 @@ def read_folder(
     names = [file.name for file in folder.iterdir()]
 
     def read(name: str) -> bytes:
-        return read_regular_file(folder / name, _MAX_FILE, what="a file of a model")
+        return read_regular_file(folder / name, _MAX_FILE, what="a model file")
 
     about = read(_TOKENIZER_CONFIG) if _TOKENIZER_CONFIG in names else b"{}"
     loaded = load_hf(read, names, allow_missing_head=allow_missing_head, seed=seed)
@@ -273,6 +276,7 @@ def target_tokenizer(model: Artifact | Path) -> "Tokenizer | None":
 def _opened(
     folder: Path, loaded: "Loaded", tokenizer: "Tokenizer", names: Mapping[str, str], model: Artifact | Path
 ) -> OpenModel:
+    """Put a model and its tokenizer together. Raises ArtifactError: they do not fit."""
     from wordpipe.tokens import special_names
 
     config = loaded.config

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_named(where: str) -> Any:
-    """The thing that "module:name" names."""
+    """Import and return the object that "module:name" names."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 
@@ -40,7 +40,7 @@ class Argument:
 
 
 def never(_: Mapping[str, Any]) -> bool:
-    """Settings with which there are no shards: any."""
+    """Return False: the command has no shards with any settings."""
     return False
 
 
@@ -49,7 +49,7 @@ def _always(_: Mapping[str, Any]) -> bool:
 
 
 def _after(usual: str, **others: str) -> Callable[[Mapping[str, int]], str]:
-    """Commands to suggest; others for a result that counts what they are named after."""
+    """Return the function that suggests next commands; `others` are for results with a count of that name."""
 
     def suggest(counts: Mapping[str, int]) -> str:
         there = {name.partition(".")[0] for name, count in counts.items() if count}
@@ -60,7 +60,7 @@ def _after(usual: str, **others: str) -> Callable[[Mapping[str, int]], str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command."""
+    """A command of the table: name, summary, function."""
 
     name: str  # "evaluate words"
     summary: str  # for the page of all commands
@@ -126,17 +126,19 @@ _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
 _VECTORS = Argument(
     "FILE",
     (),
-    "a file of word vectors, also .gz .bz2 .xz .zst, or a folder with vectors.npy and words.txt",
+    "a file of word vectors (also .gz .bz2 .xz .zst), or a folder with vectors.npy and words.txt",
     entry="wordpipe.stages:vectors_entry",
 )
 _HEADED = Argument(
     "MODEL",
     ("model",),
-    "a model of train classifier or tagger, or a folder of transformers whose class is one of these two",
+    "a model made by `train classifier` or `train tagger`, or a Hugging Face folder with a classifier or tagger",
     entry="wordpipe.stages:model_entry",
 )
 _ENCODER = Argument(
-    "MODEL|WORDS", ("model", "words"), "a model (of train static, contrastive, mlm or clm) or a words artifact"
+    "MODEL|WORDS",
+    ("model", "words"),
+    "a model (made by `train static`, `contrastive`, `mlm` or `clm`) or a words artifact",
 )
 
 _PIPELINES = "Whole pipelines"
@@ -255,7 +257,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="train denoising",
         makes="model",
-        summary="Train an encoder-decoder without pairs; it restores damaged texts.",
+        summary="Train an encoder-decoder to restore damaged texts; it needs no pairs.",
         arguments=(_TOKENS,),
         function="wordpipe.stages.train.pretrain:train_denoising",
         settings="wordpipe.training.settings:DenoisingSettings",
@@ -272,7 +274,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="train seq2seq",
         makes="model",
-        summary="Train an encoder-decoder on pairs; translations, titles, answers.",
+        summary="Train an encoder-decoder on pairs of texts; translations, titles, answers.",
         arguments=(_TOKENS,),
         function="wordpipe.stages.train.pretrain:train_seq2seq",
         settings="wordpipe.training.settings:Seq2SeqSettings",
@@ -315,7 +317,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="train reader",
         makes="model",
-        summary="Teach a trained model to find the answers of questions in passages.",
+        summary="Teach a trained model to find answers to questions in passages.",
         arguments=(_CORPUS,),
         function="wordpipe.stages.train.heads:train_reader",
         settings="wordpipe.heads.settings:ReaderSettings",
@@ -352,7 +354,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="embed",
         makes="sentences",
-        summary="Turn texts into unit vectors; by an encoder of texts, a model or word vectors.",
+        summary="Turn texts into unit vectors; with an encoder of texts, a model or word vectors.",
         arguments=(_ENCODER, _CORPUS),
         function="wordpipe.stages.encode.embed:embed",
         settings="wordpipe.encoders.settings:EmbedSettings",
@@ -378,7 +380,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="cluster",
         makes="clusters",
-        summary="Part texts into clusters, with words and central texts of each.",
+        summary="Group texts into clusters, with typical words and texts of each.",
         arguments=(Argument("SENTENCES", ("sentences",), "a sentences artifact"),),
         function="wordpipe.stages.encode.groups:cluster",
         settings="wordpipe.search.settings:ClusterSettings",
@@ -393,7 +395,7 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.search.query:query", terminal="wordpipe.cli.query:query", needs_mb=560),
     Command(name="serve", summary="Answer queries over HTTP: a page and an API.",
             function="wordpipe.web.server:serve", terminal="wordpipe.cli.serve:serve", needs_mb=1_170),
-    Command(name="generate", summary="Continue a text, or write the target of a source text.",
+    Command(name="generate", summary="Continue a text, or write a target text for a source text.",
             function="wordpipe.stages.infer.generate:generate", terminal="wordpipe.cli.infer:generate", needs_mb=940),
     Command(name="fill", summary="Guess the missing words of a text.",
             function="wordpipe.stages.infer.fill:fill", terminal="wordpipe.cli.infer:fill", needs_mb=880),
@@ -411,7 +413,7 @@ _OTHERS: tuple[Command, ...] = (
         example="wordpipe predict run/topics run/corpus -o run/predicted",
         next=_after("wordpipe show {output} --rows 3", labelled="wordpipe evaluate predictions {output}"),
     ),
-    Command(name="finish", summary="Make a model of a training that was stopped.",
+    Command(name="finish", summary="Make a model from a training that was stopped.",
             function="wordpipe.stages.train.finish:finish", terminal="wordpipe.cli.stage:finish", needs_mb=1_180),
     Command(name="plot", summary="Draw loss and learning rate of trainings, side by side.",
             function="wordpipe.stages.examine.plot:plot", terminal="wordpipe.cli.examine:plot", needs_mb=910),
@@ -423,29 +425,30 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="evaluate words", summary="Evaluate word vectors on similarity and analogies, side by side.",
             function="wordpipe.stages.evaluate.words:evaluate_words",
             terminal="wordpipe.cli.evaluate:words", needs_mb=480),
-    Command(name="evaluate model", summary="Evaluate language models by how much a text surprises them, side by side.",
+    Command(name="evaluate model", summary="Evaluate how well language models predict a text, side by side.",
             function="wordpipe.stages.evaluate.language_model:evaluate_model",
             terminal="wordpipe.cli.evaluate:model", needs_mb=1_540),
     Command(name="evaluate seq2seq",
-            summary="Evaluate encoder-decoders by the target texts that they write, beside baselines.",
+            summary="Evaluate the target texts that encoder-decoders write; compared with baselines.",
             function="wordpipe.stages.evaluate.seq2seq:evaluate_seq2seq",
             terminal="wordpipe.cli.evaluate:seq2seq", needs_mb=1_360),
-    Command(name="evaluate predictions", summary="Evaluate classifiers and taggers on labelled texts, beside baselines.",
+    Command(name="evaluate predictions",
+            summary="Evaluate classifiers and taggers on labelled texts; compared with baselines.",
             function="wordpipe.stages.evaluate.predictions:evaluate_predictions",
             terminal="wordpipe.cli.evaluate:predictions", needs_mb=1_700),
     Command(name="evaluate sts", summary="Evaluate encoders of texts on pairs of sentences that people have scored.",
             function="wordpipe.stages.evaluate.sts:evaluate_sts",
             terminal="wordpipe.cli.evaluate:sts", needs_mb=640),
-    Command(name="evaluate search", summary="Evaluate an index by your own questions, in every way it can be asked.",
+    Command(name="evaluate search", summary="Evaluate an index with your own questions, in every search mode.",
             function="wordpipe.stages.evaluate.search:evaluate_search", terminal="wordpipe.cli.evaluate:search"),
     Command(name="evaluate retrieval", summary="Evaluate how well encoders find the documents that people judged relevant.",
             function="wordpipe.stages.evaluate.retrieval:evaluate_retrieval",
             terminal="wordpipe.cli.evaluate:retrieval", needs_mb=830),
-    Command(name="show", summary="Say what an artifact is, how it was made and what it holds.",
+    Command(name="show", summary="Show what an artifact is, how it was made and what it contains.",
             function="wordpipe.stages.examine.show:show", terminal="wordpipe.cli.show:show", needs_mb=460),
     Command(name="verify", summary="Check that artifacts are whole and unchanged.",
             function="wordpipe.stages.examine.show:verify", terminal="wordpipe.cli.show:verify", needs_mb=460),
-    Command(name="doctor", summary="Check the health of vectors or of a model, and advise.",
+    Command(name="doctor", summary="Check the health of vectors or of a model, and give advice.",
             function="wordpipe.stages.evaluate.doctor:doctor", terminal="wordpipe.cli.evaluate:doctor", needs_mb=1_000),
     Command(name="duplicates", summary="Report groups of texts that say nearly the same.",
             function="wordpipe.stages.encode.groups:duplicates",
@@ -454,23 +457,23 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.examine.map:map_words", terminal="wordpipe.cli.examine:map_", needs_mb=1_140),
     Command(name="report", summary="Write a report on a whole pipeline as one HTML page.",
             function="wordpipe.pipeline.report:report_pipeline", terminal="wordpipe.cli.examine:report", needs_mb=910),
-    Command(name="attention", summary="Draw what looks where in a text as one HTML page.",
+    Command(name="attention", summary="Draw the attention of a model to a text as one HTML page.",
             function="wordpipe.stages.examine.attention:attention",
             terminal="wordpipe.cli.examine:attention", needs_mb=1_560),
     Command(name="export", summary="Write an artifact in another program's format.",
             function="wordpipe.stages.convert:export", terminal="wordpipe.cli.export:export", needs_mb=480),
     Command(name="copy", summary="Copy an artifact to or from a bucket, or between folders.",
             function="wordpipe.stages.copy_artifact:copy", terminal="wordpipe.cli.export:copy", needs_mb=0),
-    Command(name="plan", summary="Say which model can be trained in a time, such as 30m.",
+    Command(name="plan", summary="Show which model can be trained in a given time, such as 30m.",
             function="wordpipe.stages.time_plan:plan",
             terminal="wordpipe.cli.examine:plan", needs_mb=0, section=_PIPELINES),
     Command(name="init", summary="Write a config and a Makefile to start from; --from FILE looks at records.",
             function="wordpipe.pipeline.project:init_project",
             terminal="wordpipe.cli.stage:init", needs_mb=0, section=_PIPELINES),
-    Command(name="run", summary="Make what is missing or stale in a pipeline, in order.",
+    Command(name="run", summary="Make the missing or stale stages of a pipeline, in order.",
             function="wordpipe.pipeline.run:run_pipeline",
             terminal="wordpipe.cli.stage:run", needs_mb=0, section=_PIPELINES),
-    Command(name="status", summary="Say which stages of a pipeline are stale, why, what it takes.",
+    Command(name="status", summary="Show which stages of a pipeline are stale, why, and their cost.",
             function="wordpipe.pipeline.run:pipeline_status",
             terminal="wordpipe.cli.stage:status", needs_mb=0, section=_PIPELINES),
     Command(name="help", summary="Show the help of a command; --all: with every option.",
@@ -479,10 +482,10 @@ _OTHERS: tuple[Command, ...] = (
 TABLE = {command.name: command for command in (*_MAKERS, *_OTHERS)}
 """All commands, in the order of help."""
 COMMANDS = {name: command for name, command in TABLE.items() if isinstance(command, Maker)}
-"""Those that make artifacts."""
+"""The commands that make artifacts."""
 GROUPS = {
     "train": "Train word vectors, a transformer or an encoder of texts.",
-    "evaluate": "Measure how good something is; a tokenizer, word vectors, a model, an encoder of texts.",
+    "evaluate": "Measure the quality of tokenizers, vectors, models and searches.",
 }
 """First word of commands of two → the line of the page of all commands."""
 

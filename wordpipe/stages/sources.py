@@ -55,26 +55,28 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
         ConfigError: neither.
         InputError: an empty list.
     """
+    # one name, or a table
     if isinstance(sources, str) or hasattr(sources, "__fspath__"):
         return [str(sources)], None
     if any(hasattr(sources, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "itertuples")):
         return [], sources
     expected = 'names of sources, dicts such as {"text": …}, a data frame or an Arrow table'
     if isinstance(sources, (bytes, Mapping)) or not hasattr(sources, "__iter__"):
-        hint = "put it into a list" if isinstance(sources, Mapping) else None
-        hint = "collect() it first" if hasattr(sources, "collect") else hint  # a lazy frame
-        raise ConfigError("nothing to read text from", got=type(sources).__name__, expected=expected, hint=hint)
+        hint = "put the dict into a list" if isinstance(sources, Mapping) else None
+        hint = "call collect() on the data first" if hasattr(sources, "collect") else hint  # a lazy frame
+        raise ConfigError("this is not a source of text", got=type(sources).__name__, expected=expected, hint=hint)
+    # several records or names: the first item says which
     items = iter(sources)
     first = next(items, None)
     if isinstance(first, Mapping):
         return [], chain([first], items)
     if first is None:
-        hint = None if hasattr(sources, "__len__") else "a generator gives its items once"
-        raise InputError("nothing to read text from", got="no items", expected=expected, hint=hint)
+        hint = None if hasattr(sources, "__len__") else "a generator can be read only once"
+        raise InputError("there is no source of text", got="no items", expected=expected, hint=hint)
     names = [first, *items]
     if other := [name for name in names if not (isinstance(name, str) or hasattr(name, "__fspath__"))]:
-        hint = f"give a list of dicts: it begins with {type(other[0]).__name__}"
-        raise ConfigError("nothing to read text from", got=type(sources).__name__, expected=expected, hint=hint)
+        hint = f"give a list of dicts; this list has an item of type {type(other[0]).__name__}"
+        raise ConfigError("this is not a source of text", got=type(sources).__name__, expected=expected, hint=hint)
     return [str(name) for name in names], None
 
 
@@ -87,14 +89,16 @@ def shown_names(sources: SourceLike) -> list[str]:
 
 
 def refuse_artifacts(sources: Iterable[str]) -> None:
-    """An artifact is no source of text: its tables would be read as if they were someone's data.
+    """Refuse an artifact as a source of text: its tables would be read as if they were data of the user.
 
     Raises:
         ArtifactError: a source is an artifact.
     """
     for source in sources:
         if is_artifact(Path(source)):
-            raise ArtifactError("this is an artifact, not a source of text", where=source, hint="name files or folders")
+            raise ArtifactError(
+                "this is an artifact, not a source of text", where=source, hint="name files or folders of text"
+            )
 
 
 def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
@@ -110,7 +114,9 @@ def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
         for path in map(Path, there):
             if output.samefile(path) or (path.is_dir() and output.resolve().is_relative_to(path.resolve())):
                 hint = "name another output with -o"
-                raise StorageError("the output is a file that is read, and would be replaced", where=output, hint=hint)
+                raise StorageError(
+                    "the output is one of the input files and would be overwritten", where=output, hint=hint
+                )
 
 
 def refuse_headless(folder: Path) -> None:
@@ -126,9 +132,9 @@ def refuse_headless(folder: Path) -> None:
     if MANIFEST not in names and (unfinished := why_unfinished(folder)) is not None:
         raise unfinished
     if MANIFEST not in names and (ours := next(filter(_OURS.fullmatch, names), None)):
-        unchecked = f"to read it unchecked, as a folder of transformers, remove {ours}"
+        unchecked = f"to read it unchecked as a Hugging Face model folder, remove {ours}"
         hint = f"copy the whole folder again, or make it again; {unchecked}"
-        what = f"an artifact of wordpipe without its {MANIFEST}, so nothing of it can be checked"
+        what = f"this folder is a wordpipe artifact without its {MANIFEST}: its files cannot be checked"
         raise ArtifactError(what, where=folder, got=ours, hint=hint)
 
 
@@ -159,7 +165,7 @@ def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
 
 
 def joint_hash(files: Iterable[tuple[str, str]]) -> str:
-    """One hash of the names and hashes of many files."""
+    """Return one hash for the names and hashes of many files."""
     return hash_bytes("\n".join(f"{name}\t{digest}" for name, digest in files).encode())
 
 
@@ -168,7 +174,7 @@ PLACES = ("output", "config", "folder")
 
 
 def fetched(value: Any, report: Report = quiet) -> Any:
-    """An argument, or a list of them, with what is at URLs fetched; what is no URL comes back as it is.
+    """Fetch the objects of an argument that is a URL, or a list with URLs; return other arguments unchanged.
 
     Args:
         value: a path, a URL, a list or a tuple of them, or anything else. A URL where nothing is stays as it is: what wants
@@ -203,7 +209,7 @@ def names_url(value: Any) -> bool:
 
 
 def prepared(name: str, value: Any, run: Any = None) -> Any:
-    """An argument of a function as the function takes it, if it names a URL.
+    """Return an argument for a function of a stage: the objects of a URL are fetched, except for outputs.
 
     Args:
         name: of the argument.

@@ -22,8 +22,8 @@ _ENOUGH_STEPS = (
     700  # a mini model has left the loss of frequencies far behind after 732 (benchmarks/results/model_recipes.json)
 )
 _BASIS = {
-    "earlier runs": "that of earlier runs", "probed": "measured just now, for half a second",
-    "rule of thumb": "a rule of thumb",
+    "earlier runs": "from earlier runs of this machine", "probed": "from a measurement of half a second just now",
+    "rule of thumb": "from a rule of thumb",
 }  # fmt: skip
 _VOCAB = 16_000.0  # tokens, where nobody says
 # positions a second of `base` on one H200, compiled, Muon (benchmarks/results/model_gpu.json); smaller ones are not slower
@@ -34,7 +34,7 @@ _MEASURED = {"preset": "mini", "tokens": 2_998_272, "loss": 4.07, "frequencies":
 
 @public()
 def plan(time: str | float, text: Any = None, *, command: str = "train mlm", device: str = "auto") -> dict[str, Any]:
-    """The preset to train in a time, and what comes of each preset, on this machine.
+    """Return the preset to train in a given time on this machine, with steps, memory and disk for each preset.
 
     Args:
         time: such as "30m", "1h30m" or "90s"; a number means minutes.
@@ -58,22 +58,27 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
         >>> [row["preset"] for row in found["presets"]]
         ['tiny', 'mini', 'small', 'base']
     """
+    # a time, a command and a device that can be planned
     seconds = seconds_of(time)
     known = COMMANDS.get(command)
     settings_class: Any = None if known is None else known.load_settings()
     if known is None or "preset" not in settings_class.model_fields or not known.joined:
         able = [name for name, one in COMMANDS.items() if one.joined]
-        hint = "word vectors and heads end by themselves: --minutes bounds them, and wordpipe status says how long they take"
-        raise ConfigError("no plan for this command", where="command", got=command, expected=", ".join(able), hint=hint)
+        hint = "for word vectors and heads: --minutes limits the time, and wordpipe status estimates the time"
+        raise ConfigError(
+            "plan does not support this command", where="command", got=command, expected=", ".join(able), hint=hint
+        )
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("unknown device", where="device", got=device, expected="auto, cpu, cuda")
+    # each preset in that time: those with enough steps fit
     size = _size_of(text)
     stored = device == "cuda" and not _has_gpu()
     rows = [_row(settings_class, preset, size, seconds, device, stored=stored) for preset in PRESETS]
     fitting = [row["preset"] for row in rows if row["steps"] >= _ENOUGH_STEPS]
     worth = [row["preset"] for row in rows if row["steps"] >= 20]
+    # where the pace comes from, and the recommended preset
     if stored:
-        basis = f"a stored figure: base on one {_STORED_DEVICE}, and smaller ones are at least as fast"
+        basis = f"from a stored measurement of base on one {_STORED_DEVICE}; smaller presets are at least as fast"
     else:
         basis = ", ".join(dict.fromkeys(_BASIS[row["basis"]] for row in rows))
     for row in rows:
@@ -86,7 +91,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
 
 
 def seconds_of(time: str | float) -> float:
-    """A time in seconds.
+    """Return a time such as 30m in seconds.
 
     Raises:
         ConfigError: it is none.
@@ -103,12 +108,13 @@ def seconds_of(time: str | float) -> float:
         seconds = sum(float(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False) if part)
     if not 0 < seconds < 1e9:
         raise ConfigError(
-            "no time", where="time", got=time, expected="such as 30m, 1h30m or 90s; a number means minutes"
+            "not a time", where="time", got=time, expected="30m, 1h30m or 90s; a plain number means minutes"
         )
     return seconds
 
 
 def _has_gpu() -> bool:
+    """True if this machine has a GPU."""
     return Path("/dev/nvidia0").exists()
 
 
@@ -154,14 +160,17 @@ def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: s
 
 
 def _estimate(settings_class: Any, preset: Any, steps: int, size: Size, device: str) -> Estimate:
+    """Estimate a training of a preset with a number of steps."""
     settings = settings_class.make({"preset": preset, "steps": steps, "device": device})
     return Estimator().estimate("plan", settings, [size], Path("-"))
 
 
 def _likely(estimate: Estimate) -> float:
+    """Return the likely seconds of an estimate."""
     return sqrt(estimate.seconds[0] * estimate.seconds[1])
 
 
 def _weights(shape: Any, size: Size) -> int:
+    """Return the number of weights of a preset with a vocabulary."""
     body = shape.n_layers * (4 * shape.dim**2 + 3 * shape.dim * shape.ffn_dim)
     return int(body + size.vocab * shape.dim)

@@ -1,4 +1,4 @@
-"""The application of `wordpipe serve`: its routes, what it says of itself, and the page."""
+"""The ASGI application of `wordpipe serve`: the routes of the endpoints, and the page with its files."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -65,7 +65,7 @@ class Application:
         await self.guard(scope, receive, send)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what was admitted; a bug is left to the guard."""
+        """Route a request that the guard admitted; a bug is left to the guard."""
         scope["app"] = self  # or the router answers in words of its own where there is no such path
         try:
             await self._router(scope, receive, send)
@@ -76,6 +76,7 @@ class Application:
 
     @asynccontextmanager
     async def _lifespan(self, _: Any) -> AsyncIterator[None]:
+        """Check for new generations of the artifacts while the application runs."""
         await self.artifacts.start_polling()
         try:
             yield
@@ -83,6 +84,7 @@ class Application:
             await self.artifacts.stop_polling()
 
     def _route_of(self, path: str) -> str:
+        """Return the route that a path belongs to, for the metrics; `other` for an unknown path."""
         scope = {"type": "http", "path": path, "method": "GET", "root_path": ""}
         return next((route.path for route in self.routes if route.matches(scope)[0] != Match.NONE), "other")
 
@@ -92,7 +94,7 @@ class Application:
         return self.guard.draining
 
     async def home(self, request: Request) -> Response:
-        """The page. Where its address has several conditions, it is sent to the one that has them in one."""
+        """Return the page; an address with several `where` conditions is redirected to one with a joined condition."""
         Url(request)  # what cannot be read is refused
         given = request.query_params
         if len(conditions := given.getlist("where")) > 1:
@@ -105,7 +107,7 @@ class Application:
         return Response(text.encode("utf-8", "replace"), headers=headers)
 
     async def static(self, request: Request) -> Response:
-        """A file of the page."""
+        """Return a file of the page: a script, the style, the icon."""
         found: tuple[bytes, str] | None = self._page.static(request.path_params["name"])
         if found is None:
             raise Refused(404, "unknown file")
@@ -131,6 +133,6 @@ class Application:
 
 def _not_routed(error: HTTPException) -> Response:
     """Return the reply to a request of an unknown path or method."""
-    known = {404: "unknown path", 405: "this path has no method of this name"}
+    known = {404: "unknown path", 405: "this path does not accept this HTTP method"}
     said = known.get(error.status_code, error.detail)
     return error_reply(Refused(error.status_code, said, hint="see /openapi.json", headers=error.headers))

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 @dataclass(eq=False)
 class _Task(Generic[T, R]):
-    """One request's share of work."""
+    """The work of one request, waiting for the thread of its artifact."""
 
     key: Hashable
     item: T
@@ -34,7 +34,7 @@ class _Task(Generic[T, R]):
     cancelled: bool = False
 
     def give(self, result: R | None, error: BaseException | None) -> None:
-        """Hand the result to the loop, where the request may have been given up."""
+        """Hand the result of a task to the event loop, where the request may have been given up."""
 
         def set_it() -> None:
             self.ended()
@@ -77,7 +77,7 @@ class Batcher:
         weight: int = 1,
         ended: Callable[[], None] = lambda: None,
     ) -> R:
-        """The answer for one item, computed in the thread, perhaps with others of the same key.
+        """Return the answer for one item of a request, computed in the thread, perhaps in a batch with others of the same key.
 
         Args:
             answer: called with items of the same key; of equal keys any one's is called, so they must do the same.
@@ -102,12 +102,14 @@ class Batcher:
             del task  # an error refers to this frame, and the task to the error: both would stay in memory
 
     def _add(self, task: "_Task[Any, Any]") -> None:
+        """Queue a task for the artifact's thread, or refuse it with 503."""
         with self._changed:
             if not self._stopping and self._has_thread():
                 self._waiting.append(task)
                 self._changed.notify()
                 return
-        task.give(None, busy(503, "the server is stopping" if self._stopping else "no thread can be started now"))
+        why = "the server is stopping" if self._stopping else "the server cannot start another thread now"
+        task.give(None, busy(503, why))
 
     def _has_thread(self) -> bool:
         """Start the thread for the first task; return True if the thread is there."""
@@ -135,6 +137,7 @@ class Batcher:
             self._thread.join(seconds)
 
     def _work(self) -> None:
+        """Answer batches until the thread is to end."""
         while self._answer_next():  # no name here keeps the last batch, and with it a generation, in memory
             pass
 
@@ -151,7 +154,7 @@ class Batcher:
         return True
 
     def _next(self) -> "list[_Task[Any, Any]]":
-        """The first task that waits and those that can be answered with it; none when the thread is to end."""
+        """Take the next batch off the queue: the first task and those with its key; none when the thread is to end."""
         with self._changed:
             while not self._waiting and not self._stopping:
                 self._changed.wait()
@@ -170,7 +173,7 @@ class Batcher:
 
 
 def _compute(tasks: "list[_Task[Any, Any]]") -> None:
-    """Answer tasks of one key; where one spoils the batch, each is answered alone."""
+    """Answer a batch of tasks with one key; if one fails by its input, each is answered alone."""
     try:
         results = tasks[0].answer([task.item for task in tasks])
         assert len(results) == len(tasks)
@@ -190,7 +193,7 @@ def _compute(tasks: "list[_Task[Any, Any]]") -> None:
 
 
 def _let_go(error: BaseException) -> BaseException:
-    """The error without its traceback, whose frames would keep a whole generation in memory; of a bug it becomes a note."""
+    """Return an error without its traceback, whose frames would keep a generation in memory; a bug keeps it as a note."""
     if not isinstance(error, WordpipeError):
         error.add_note("".join(traceback.format_exception(error)))
     error.__cause__ = error.__context__ = None

@@ -42,7 +42,7 @@ class _Connection(H11Protocol):
     closing_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or say that there are too many."""
+        """Accept a connection of a client, or refuse it if there are too many."""
         super().connection_made(transport)
         self.waits_since = self.loop.time()
         self.metrics.connections = len(self.connections)
@@ -73,7 +73,7 @@ class _Connection(H11Protocol):
             self.waits_since = None
 
     def look(self, now: float) -> None:
-        """End the connection where its client is too slow."""
+        """Close the connection if its client is too slow to send headers or to read."""
         if self.transport.is_closing():
             if self.closing_since is None:
                 self.closing_since = now
@@ -83,13 +83,15 @@ class _Connection(H11Protocol):
             self.end("slow headers")
 
     def send_400_response(self, msg: str) -> None:
-        """Say, in our words, that this is no request, and close."""
+        """Answer that this is no valid HTTP request, and close the connection."""
         self.metrics.cut["malformed"] += 1
-        self.transport.write(_written(Refused(400, "not a request that can be read", hint="see RFC 9112, HTTP/1.1")))
+        self.transport.write(
+            _written(Refused(400, "this is not a valid HTTP request", hint="send HTTP/1.1 (RFC 9112)"))
+        )
         self.transport.close()
 
     def end(self, reason: str) -> None:
-        """Close it now, whatever has not been sent."""
+        """Close the connection at once, even if an answer has not been sent."""
         self.metrics.cut[reason] += 1
         self.transport.abort()
 
@@ -99,12 +101,12 @@ class _Connection(H11Protocol):
 
 
 def _full() -> bytes:
-    """The answer to one connection too many."""
-    return _written(Refused(503, "too many connections", hint="ask again"))
+    """Return the answer to a connection above the limit."""
+    return _written(Refused(503, "too many connections", hint="try again"))
 
 
 def _written(refused: Refused) -> bytes:
-    """An answer without a request, as it is sent."""
+    """Return the bytes of an HTTP answer for a connection without a valid request."""
     reply = error_reply(refused)
     head = [f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}", f"Content-Type: {reply.media_type}"]
     head += [f"Retry-After: {RETRY_AFTER_S}"] if refused.status == 503 else []
@@ -127,11 +129,11 @@ class ListeningSocket(socket.socket):
     _refused, _said_at = 0, -math.inf
 
     def keep_reserve(self) -> None:
-        """Take the descriptor in reserve. Raises OSError: there is none."""
+        """Open the file descriptor that is kept in reserve. Raises OSError: there is none."""
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """A connection. Raises BlockingIOError: there is none, or it was refused, as the system has no more."""
+        """Accept a connection. Raises BlockingIOError: none waits, or it was refused for lack of file descriptors."""
         try:
             return super().accept()
         except OSError as error:
@@ -141,16 +143,18 @@ class ListeningSocket(socket.socket):
             raise BlockingIOError from None
 
     def close(self) -> None:
-        """Close it, and what is in reserve."""
+        """Close the socket and the descriptor in reserve."""
         self._release()
         super().close()
 
     def _release(self) -> None:
+        """Close the file descriptor in reserve."""
         if self._reserve >= 0:
             os.close(self._reserve)
             self._reserve = -1
 
     def _refuse_one(self, why: OSError) -> None:
+        """Refuse one connection for lack of file descriptors, by means of the descriptor in reserve."""
         self._release()
         try:
             one, _ = super().accept()
@@ -166,7 +170,7 @@ class ListeningSocket(socket.socket):
             what = f"{self._refused:,} connection{'s were' if self._refused > 1 else ' was'} refused"
             self._said_at, self._refused = time.monotonic(), 0
             self.report(
-                f"{what}: {os.strerror(why.errno or 0).lower()}; raise the limit before it starts: ulimit -n 4096"
+                f"{what}: {os.strerror(why.errno or 0).lower()}; raise the limit before the server starts: ulimit -n 4096"
             )
 
 
@@ -194,12 +198,12 @@ class Listener(uvicorn.Server):
         self._begun = begun
 
     async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen."""
+        """Begin to listen for connections."""
         await super().startup(sockets)
         self._begun()
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at the connections now and then."""
+        """Check all connections twice a second."""
         if counter % _TICKS == 0:
             self.look()
         return await super().on_tick(counter)

@@ -91,19 +91,21 @@ def words_param(text: str, example: str, what: str) -> Any:
 
 def artifact_param(text: str, *, at: str = "") -> Any:
     """Declare the name of the artifact that answers; without one it is the first that can, unless it is in the path."""
-    shown = f"the artifact that answers: {text}" + ("" if at == "path" else "; else the first that can")
+    shown = f"name of the artifact that answers: {text}" + (
+        "" if at == "path" else "; default: the first that can answer"
+    )
     default = MISSING if at == "path" else None
     return field(default=default, metadata={"param": {"text": shown, "at": at, "is_artifact": True}})
 
 
 def inline(*names: str, **changes: Mapping[str, Any]) -> Any:
-    """Declare options of a settings class as parameters: these, or all; `changes` of the `Param` of some."""
+    """Declare options of a settings class as parameters of an endpoint: the named ones, or all; `changes` change some."""
     return field(metadata={"inline": names, "changes": changes})
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The schema of an answer, under a name; `parts` are others that it refers to."""
+    """The JSON schema of an answer, under a name; `parts` are other schemas that it refers to."""
 
     name: str
     schema: Schema
@@ -209,12 +211,12 @@ class At:
 
     @property
     def opened(self) -> Any:
-        """The artifact, open; what can be asked of it says the endpoint's `can`."""
+        """The open artifact; the endpoint's `can` says what it is able to answer."""
         return self.generation.opened
 
     @property
     def about(self) -> dict[str, str]:
-        """The digest of what answers."""
+        """The digest of the generation that answers."""
         return {"digest": self.generation.digest}
 
 
@@ -225,12 +227,12 @@ class Endpoint:
 
     @classmethod
     def route(cls, server: Serving) -> Route:
-        """Its route in a server."""
+        """Return the route of the endpoint in a server."""
         return Route(cls.declared.path, partial(cls.handle, server), methods=[*cls.declared.methods])
 
     @classmethod
     async def handle(cls, server: Serving, request: Request) -> Response:
-        """Answer a request. Raises WordpipeError, Refused: it is not answered, unless the endpoint has errors of its own."""
+        """Answer a request. Raises WordpipeError, Refused, unless the endpoint has a form of errors of its own."""
         try:
             asked = await cls.read(request, server.settings)
             asked.validate()
@@ -242,7 +244,7 @@ class Endpoint:
 
     @classmethod
     async def read(cls, request: Request, settings: ServeSettings) -> Self:
-        """The parameters of a request. Raises ConfigError, Refused: names the first that cannot be."""
+        """Read the parameters of a request. Raises ConfigError, Refused: names the first that is wrong."""
         known, url = cls.declared, Url(request)
         own = Body(await request.body()) if request.method == "POST" else url
         # each parameter is in the path, in the URL, or, of a POST, in the body; what is there besides is refused
@@ -264,7 +266,7 @@ class Endpoint:
 
     @classmethod
     def look_over(cls, body: Mapping[str, Any]) -> None:
-        """Refuse what a body may not have. Raises ConfigError."""
+        """Refuse fields that the body of a request may not have. Raises ConfigError."""
 
     def validate(self) -> None:
         """Refuse parameters that do not fit each other. Raises ConfigError."""
@@ -276,7 +278,7 @@ class Endpoint:
 
     @property
     def batch(self) -> Hashable:
-        """Equal of requests that one call of `answer` may answer."""
+        """The key of requests that one call of `answer` may answer together."""
         return type(self), repr([
             getattr(self, one.name) for one in fields_of(self)  # type: ignore[arg-type]
             if not (facts := one.metadata.get("param", {})).get("each") and not facts.get("is_artifact")
@@ -284,11 +286,11 @@ class Endpoint:
 
     @property
     def weight(self) -> int:
-        """The number of texts."""
+        """The number of texts in the request, for the size of a batch."""
         return 1
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """The reply, from the artifact's thread; what is made once of a generation is waited for not too long."""
+        """Return the reply, computed in the artifact's thread; slow work that is done once is waited for not too long."""
         del request
         served = server.artifacts.pick(self.asked_of, self.declared.can)
         with served.lease() as generation:
@@ -309,6 +311,7 @@ class Endpoint:
         return reply if isinstance(reply, Response) else json_reply(reply)
 
     def _alone(self, at: At) -> Any:
+        """Answer one request by itself, for work that is done once for a generation."""
         return self.answer(at, [self])[0]
 
     @classmethod
@@ -320,7 +323,7 @@ class Endpoint:
         raise NotImplementedError
 
     def reply(self, at: At, found: Any) -> Response | dict[str, Any]:
-        """The answer: under the name of the parameter the artifact's name, its digest, and what was found."""
+        """Return the answer: the name of the artifact (under its parameter's name), its digest, and what was found."""
         name = next(one.name for one in self.declared.params if one.is_artifact)
         return {name: at.served.name, **at.about, **found}
 
@@ -335,7 +338,7 @@ ERROR = Answer("Error", fields({"error": fields(
 
 
 def document(settings: ServeSettings) -> Schema:
-    """The document of a server with these limits; with a token, where one is needed."""
+    """Return the OpenAPI document of a server with these limits, and with a token if the server needs one."""
     answers = [
         ERROR,
         *(one for cls in TABLE for one in (cls.declared.answer, cls.declared.error) if isinstance(one, Answer)),
@@ -359,6 +362,7 @@ def document(settings: ServeSettings) -> Schema:
 
 
 def _operation(method: str, cls: type[Endpoint], settings: ServeSettings) -> Schema:
+    """Return the OpenAPI operation of an endpoint for a method."""
     known = cls.declared
     # parameters of the URL and the path, and the fields of a body
     own = {one.name: one for one in known.params if method == "POST" and not one.at}
@@ -369,8 +373,11 @@ def _operation(method: str, cls: type[Endpoint], settings: ServeSettings) -> Sch
         "parameters": [_parameter(one, settings) for one in others],
         "responses": {
             "200": {"description": "The answer.", "content": _content(known)},
-            "4XX": {"description": "It cannot be asked so; the message says why.", **_error(known)},
-            "503": {"description": "Not now; Retry-After says when to come again.", **_error(known)},
+            "4XX": {"description": "The request is refused; the message says why.", **_error(known)},
+            "503": {
+                "description": "The server cannot answer now; the header Retry-After says when to try again.",
+                **_error(known),
+            },
         },
     }
     if method == "POST":
@@ -382,6 +389,7 @@ _NO_SIGNS = str.maketrans({"/": "_", ".": "_", "{": None, "}": None})
 
 
 def _parameter(one: Param, settings: ServeSettings) -> Schema:
+    """Return the OpenAPI description of a parameter in a URL or path."""
     found: Schema = {
         "name": one.name,
         "in": "path" if one.at == "path" else "query",
@@ -393,7 +401,7 @@ def _parameter(one: Param, settings: ServeSettings) -> Schema:
 
 
 def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Schema:
-    """The schema of a body, and one that can be sent."""
+    """Return the schema of a request's body, and an example of a body."""
     schemas = {name: one.schema_in(settings) | {"description": one.text} for name, one in own.items()}
     needed = {name: schema for name, schema in schemas.items() if own[name].is_needed}
     rest = {name: schema for name, schema in schemas.items() if name not in needed}
@@ -408,4 +416,5 @@ def _content(known: Declared) -> Schema:
 
 
 def _error(known: Declared) -> Schema:
+    """Return the OpenAPI schema of an endpoint's errors."""
     return {"content": {JSON: {"schema": ref((known.error or ERROR).name)}}}

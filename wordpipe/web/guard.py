@@ -87,6 +87,7 @@ class Guard:
                     self._metrics.lost_lines += 1
 
     async def _answer(self, call: "_Call", receive: Receive) -> None:
+        """Admit a request, read its body and let the application answer, all within the time limit."""
         try:
             self._admit(call)
             async with asyncio.timeout(self._settings.timeout):
@@ -110,21 +111,23 @@ class Guard:
             await self._send_error(call, error)
 
     def _admit(self, call: "_Call") -> None:
-        """Refuse what may not ask. Raises Refused."""
+        """Refuse a request with a wrong host, origin or token, or one too many. Raises Refused."""
         if call.header(b"transfer-encoding") and call.header(
             b"content-length"
         ):  # a proxy may have counted the other way
-            raise Refused(400, "a body with two lengths", headers={"Connection": "close"})
+            raise Refused(400, "the request gives the length of its body twice", headers={"Connection": "close"})
         # asked by a name of this server, and by its own page
         host = call.header(b"host")
         if not self._is_ours(host):
             raise Refused(
-                421, "not a name of this server", hint="ask 127.0.0.1 or localhost, or start it with --allow-host"
+                421,
+                "the Host header is not a name of this server",
+                hint="use 127.0.0.1 or localhost, or start the server with --allow-host",
             )
         origin, site = call.header(b"origin"), call.header(b"sec-fetch-site")
         navigates = call.header(b"sec-fetch-mode") == "navigate" and call.scope["method"] == "GET"
         if (origin and not _same_origin(origin, host)) or (site in ("cross-site", "same-site") and not navigates):
-            raise Refused(403, "asked by a page of another server", hint="open this server's own page")
+            raise Refused(403, "the request comes from a page of another server", hint="open this server's own page")
         # a path that can be read, and a token
         path = call.scope["path"]
         try:
@@ -133,7 +136,9 @@ class Guard:
             raise Refused(400, "the path is not UTF-8", hint="see /openapi.json") from None
         authorised = self._token is None or is_token(call.header(b"authorization"), self._token)
         if not authorised and path not in _OPEN:
-            raise Refused(401, "no token, or a wrong one", hint="send Authorization: Bearer TOKEN", headers=_CHALLENGE)
+            raise Refused(
+                401, "the token is missing or wrong", hint="send Authorization: Bearer TOKEN", headers=_CHALLENGE
+            )
         call.scope.setdefault("state", {})["authorised"] = authorised
         # no more at once than the limit
         if path in _UNCOUNTED:
@@ -141,7 +146,7 @@ class Guard:
         if self.draining:
             raise busy(503, "the server is stopping")
         if self._metrics.at_work > self._settings.max_waiting:
-            raise busy(429, f"{self._settings.max_waiting:,} requests are at work or waiting")
+            raise busy(429, f"too many requests: {self._settings.max_waiting:,} are being answered or waiting")
 
     def _is_ours(self, host: str) -> bool:
         """True if a Host header names this server: one of its names, with any port, as a tunnel has another one."""
@@ -156,10 +161,10 @@ class Guard:
         return False
 
     async def _body(self, call: "_Call", receive: Receive) -> bytes:
-        """The whole body of a request. Raises Refused: it is too large, or takes too long."""
+        """Read the whole body of a request. Raises Refused: it is too large, or takes too long."""
         # what says that it is too large is not read
         most = self._settings.max_body
-        too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send fewer texts at a time")
+        too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send fewer texts in one request")
         length = call.header(b"content-length")
         if length.isascii() and length.isdecimal() and (len(length) > 15 or int(length) > most):
             waits = call.header(b"expect").lower() == "100-continue"  # it has not begun to send
@@ -182,15 +187,18 @@ class Guard:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            raise Refused(408, "the body did not come in time", headers={"Connection": "close"}) from None
+            late = "the body of the request did not arrive in time"
+            raise Refused(408, late, headers={"Connection": "close"}) from None
 
     async def _refuse(self, call: "_Call", refused: Refused) -> None:
+        """Send a refusal, or end the connection if the answer has begun."""
         if not call.started:
             await self._send_error(call, refused)
         else:  # the answer stays a part, and the connection says so by its end
             raise ClientGone
 
     async def _send_error(self, call: "_Call", error: Exception) -> None:
+        """Send an error as the reply to a request."""
         reply = error_reply(error)
         if isinstance(error, Refused) and error.status in (408, 413):
             reply.headers["Connection"] = "close"  # what is left of the body is not read
@@ -202,7 +210,7 @@ class ClientGone(Exception):  # noqa: N818  (no error of ours)
 
 
 class _Call:
-    """One request, and what is known of its answer."""
+    """One request with its headers, and the status, bytes and time of its answer for the log."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
@@ -261,11 +269,12 @@ async def _throw_away(receive: Receive, most: int) -> None:
 
 
 async def _nothing() -> Message:
+    """Return the message that no more of a request comes."""
     return {"type": "http.disconnect"}
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read, then what else comes."""
+    """Return a `receive` that gives a body that was read before, then what else comes."""
     sent = False
 
     async def read() -> Message:

@@ -28,20 +28,20 @@ class Metrics:
         self.lost_lines = 0  # of the log, which could not be written
         self.cut: dict[str, int] = defaultdict(int)  # reason → connections that were closed
         self._registry = registry = CollectorRegistry()
-        Info("wordpipe", "The version that answers.", registry=registry).info({"version": __version__})
+        Info("wordpipe", "The version of wordpipe that runs.", registry=registry).info({"version": __version__})
         for name, text, value in (
-            ("start_time_seconds", "When the server began.", lambda: self.started),
-            ("requests_at_work", "Requests that are being answered or wait.", lambda: self.at_work),
-            ("connections", "Connections that are open.", lambda: self.connections),
+            ("start_time_seconds", "Start time of the server, Unix time in seconds.", lambda: self.started),
+            ("requests_at_work", "Requests that are being answered or are waiting.", lambda: self.at_work),
+            ("connections", "Open connections.", lambda: self.connections),
         ):
             Gauge(f"wordpipe_{name}", text, registry=registry).set_function(value)
         self._requests = Counter("wordpipe_requests", "Requests answered.", ["route", "status"], registry=registry)
         self._seconds = Histogram(
-            "wordpipe_request_seconds", "Seconds from the headers of a request to its last byte.", ["route"],
+            "wordpipe_request_seconds", "Seconds from the headers of a request to the last byte of its answer.", ["route"],
             buckets=_SECONDS, registry=registry,
         )  # fmt: skip
         self._batches = Histogram(
-            "wordpipe_batch_requests", "Requests of one artifact answered together.", ["artifact"],
+            "wordpipe_batch_requests", "Number of requests to one artifact that are answered together.", ["artifact"],
             buckets=_BATCHES, registry=registry,
         )  # fmt: skip
         ProcessCollector(registry=registry)  # memory, time and descriptors of the process, where the system says them
@@ -56,17 +56,23 @@ class Metrics:
         self._batches.labels(name).observe(size)
 
     def text(self, artifacts: ServedArtifacts) -> bytes:
-        """All counts, in Prometheus' text format."""
+        """Return all metrics of the server in Prometheus' text format."""
         return generate_latest(_Together(self._registry.collect, partial(self._kept, artifacts)))
 
     def _kept(self, artifacts: ServedArtifacts) -> Iterator[Metric]:
         """Yield the counts that are kept elsewhere: connections, lost lines, and generations of the artifacts."""
-        yield CounterMetricFamily("wordpipe_log_lines_lost", "Lines of the log not written.", value=self.lost_lines)
-        cut = CounterMetricFamily("wordpipe_connections_cut", "Connections closed on a client.", labels=["reason"])
+        yield CounterMetricFamily(
+            "wordpipe_log_lines_lost", "Log lines that could not be written.", value=self.lost_lines
+        )
+        cut = CounterMetricFamily(
+            "wordpipe_connections_cut", "Connections that the server closed, by reason.", labels=["reason"]
+        )
         for reason, count in sorted(self.cut.items()):
             cut.add_metric([reason], count)
-        swaps = CounterMetricFamily("wordpipe_artifact_swaps", "New generations taken.", labels=["artifact"])
-        text = "1 where a new generation cannot be opened."
+        swaps = CounterMetricFamily(
+            "wordpipe_artifact_swaps", "Newer generations of the artifact that were opened.", labels=["artifact"]
+        )
+        text = "1 if the newest generation of the artifact cannot be opened, else 0."
         stale = GaugeMetricFamily("wordpipe_artifact_stale", text, labels=["artifact"])
         for one in artifacts.by_name.values():
             swaps.add_metric([one.name], one.swaps)

@@ -1,4 +1,4 @@
-"""Parameters of requests: what one may be, how it is read off a URL or a JSON body, with errors that name it, and its schema.
+"""Parameters of requests: their types and bounds, how a URL or a JSON body gives them, their errors and schemas.
 
 The words for schemas are those of JSON Schema, as OpenAPI 3.1 has it.
 """
@@ -83,11 +83,11 @@ class Param:
         return self.default is ...
 
     def largest(self, settings: ServeSettings) -> float | None:
-        """The bound above."""
+        """Return the largest value that the parameter may have."""
         return getattr(settings, self.most) if self.most and self.kind is int else self.le
 
     def read(self, source: "Url | Body", settings: ServeSettings) -> Any:
-        """Its value in a request. Raises ConfigError, Refused: it is missing, of another type, or out of bounds."""
+        """Read the parameter's value in a request. Raises ConfigError, Refused: missing, of another type, or out of bounds."""
         value: Any = source.several(self.name) or None if self.repeats else source.one(self.name, self.kind)
         if value is None or (value == "" and not self.is_needed):
             if self.is_needed:
@@ -102,7 +102,7 @@ class Param:
         return value if self.check is None else self.check(value, settings)
 
     def schema_in(self, settings: ServeSettings) -> Schema:
-        """Its schema: type, bounds, choices and default."""
+        """Return the JSON schema of the parameter: type, bounds, choices and default."""
         if self.schema is not None:
             return self.schema(settings) if callable(self.schema) else self.schema
         found: Schema = {"enum": [*self.choices]} if self.choices else dict(_OF_KIND[self.kind])
@@ -135,7 +135,7 @@ class Url:
         given = self.given.get(name, [])
         if len(given) > 1:
             got = f"{len(given)} times"
-            raise ConfigError("the parameter comes more than once", where=name, got=got, expected="once")
+            raise ConfigError("the parameter is given more than once", where=name, got=got, expected="once")
         if not given or (not given[0] and kind is not str):
             return None
         read = _FROM_TEXT.get(kind)
@@ -162,7 +162,7 @@ class Body:
         found = self.given.get(name)
         texts = [found] if isinstance(found, str) else [] if found is None else found
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise ConfigError("not a text, nor a list of texts", where=name, expected="a text, or a list of texts")
+            raise ConfigError("neither a text nor a list of texts", where=name, expected="a text, or a list of texts")
         return [text for text in texts if text]
 
     def one(self, name: str, kind: Any) -> Any:
@@ -175,7 +175,7 @@ class Body:
 
 
 def refuse_others(source: Url | Body, known: Sequence[str]) -> None:
-    """Refuse what none of these names. Raises ConfigError."""
+    """Refuse parameters or fields that are not among the known names. Raises ConfigError."""
     if unknown := [name for name in source.given if name not in known]:
         got, expected = repr(unknown[0][:60]), ", ".join(known)
         raise ConfigError(f"unknown {source.noun}", where=source.place, got=got, expected=expected)
@@ -186,14 +186,16 @@ def _decoded(part: bytes, where: str) -> str:
     try:
         text = unquote_to_bytes(part.replace(b"+", b" ")).decode()
     except UnicodeDecodeError:
-        got, expected = repr(part[:60].decode("latin-1")), "UTF-8, percent-encoded"
-        raise ConfigError("not a text", where=where, got=got, expected=expected) from None
+        got, expected = repr(part[:60].decode("latin-1")), "UTF-8 text, percent-encoded"
+        raise ConfigError("not valid UTF-8", where=where, got=got, expected=expected) from None
     if "\0" in text:
-        raise ConfigError("a text with a NUL", where=where, hint="leave it out")
+        raise ConfigError("the text contains a NUL character", where=where, hint="remove the NUL character")
     return text
 
 
 def _number(kind: Callable[[str], float], expected: str) -> Callable[[str, str], float]:
+    """Return the reader of a number in a URL."""
+
     def read(name: str, text: str) -> float:
         try:
             found = kind(text)
@@ -207,6 +209,7 @@ def _number(kind: Callable[[str], float], expected: str) -> Callable[[str, str],
 
 
 def _flag(name: str, text: str) -> bool:
+    """Read true or false in a URL. Raises ConfigError: another text."""
     if text.lower() not in _TRUE + _FALSE:
         raise ConfigError("neither true nor false", where=name, got=repr(text[:60]), expected="1 or 0")
     return text.lower() in _TRUE
@@ -221,11 +224,13 @@ def _refuse_unreadable(value: Any, where: str) -> None:
     """Refuse texts with half a letter of UTF-16, or a NUL. Raises ConfigError: names the field."""
     if isinstance(value, str):
         try:
-            got = "a NUL" if b"\0" in value.encode() else None
+            got = "a NUL character" if b"\0" in value.encode() else None
         except UnicodeEncodeError:
-            got = "half of a pair of surrogates"
+            got = "half of a surrogate pair"
         if got is not None:
-            raise ConfigError("not a text", where=where, got=got, expected="letters that UTF-8 has")
+            raise ConfigError(
+                "a character that is not allowed", where=where, got=got, expected="valid UTF-8 without NUL"
+            )
     elif isinstance(value, dict):
         for name, one in value.items():
             _refuse_unreadable(name, where)
@@ -250,14 +255,14 @@ def typed(body: Mapping[str, Any], name: str, kind: type[T], default: T | None =
         return float(found)
     if type(found) is not kind or (isinstance(found, float) and not math.isfinite(found)):
         got = _TYPED.get(type(found), type(found).__name__)
-        raise ConfigError("not of this type", where=name, got=got, expected=_TYPED.get(kind))
+        raise ConfigError("the value has the wrong type", where=name, got=got, expected=_TYPED.get(kind))
     return found
 
 
 def bounded(name: str, value: float, low: float, high: float) -> None:
     """Refuse a number that does not lie within its bounds. Raises ConfigError."""
     if not low <= value <= high:
-        got = f"{value:,}" if abs(value) < 10**18 else "a number of many digits"
+        got = f"{value:,}" if abs(value) < 10**18 else "a number with very many digits"
         raise ConfigError("out of bounds", where=name, got=got, expected=f"{low:,} to {high:,}")
 
 
@@ -266,7 +271,7 @@ def checked_text(text: str, what: str, most: int) -> str:
     if len(text) > most:
         raise ConfigError(f"{what} is too long", got=f"{len(text):,} characters", expected=f"at most {most:,}")
     if not text.strip():
-        raise ConfigError(f"{what} is empty", hint="give words")
+        raise ConfigError(f"{what} is empty", hint="write some words")
     return text.strip()
 
 
@@ -279,7 +284,7 @@ def said_schema(settings: ServeSettings) -> Schema:
 
 
 def maybe(schema: Schema) -> Schema:
-    """This, or null."""
+    """Return the schema of a value that may be null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
@@ -289,17 +294,17 @@ def listing(schema: Schema) -> Schema:
 
 
 def ref(name: str) -> Schema:
-    """A schema by its name."""
+    """Return a reference to a schema by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def fields(needed: Schema, others: Schema | None = None, *, closed: bool = True) -> Schema:
-    """An object with these fields, those of `others` not always; no others where it is closed."""
+    """Return the schema of an object with these fields; `others` are optional; closed: no further fields."""
     found = {"type": "object", "properties": {**needed, **(others or {})}, "required": [*needed]}
     return found | {"additionalProperties": False} if closed else found
 
 
 def one_or_more(text: Schema, most: int | None = None) -> Schema:
-    """A text, or a list of at least one."""
+    """Return the schema of a text, or a list of at least one text."""
     several = {"type": "array", "items": text, "minItems": 1} | ({} if most is None else {"maxItems": most})
     return {"anyOf": [text, several]}

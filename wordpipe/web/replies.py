@@ -1,4 +1,4 @@
-"""Answers: as JSON, as lines, as events, and errors with their status.
+"""Replies of the server: JSON, JSON lines, server-sent events, and errors with their HTTP status.
 
 An error is {"error": {"message", "type", "code", "what", "where", "got", "expected", "hint"}}: the first three are what
 clients of OpenAI read, the rest is what `--json` prints on the command line.
@@ -49,12 +49,12 @@ class Refused(Exception):  # noqa: N818  (a reply, and no error of ours)
 
 
 def busy(status: int, message: str) -> Refused:
-    """A request that may come again in a second: 429 or 503."""
-    return Refused(status, message, hint="ask again", headers={"Retry-After": str(RETRY_AFTER_S)})
+    """Return the refusal of a request that may be sent again in a second: 429 or 503."""
+    return Refused(status, message, hint="try again in a second", headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def to_json(value: Any) -> bytes:
-    """JSON in UTF-8; dates as text, half letters as question marks, numbers that are not finite as null."""
+    """Return a value as JSON in UTF-8: dates as text, half surrogates as question marks, infinity and NaN as null."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
@@ -63,6 +63,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _finite(value: Any) -> Any:
+    """Replace infinity and NaN in a value for JSON by null."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):
@@ -71,18 +72,18 @@ def _finite(value: Any) -> Any:
 
 
 def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer in JSON."""
+    """Return a JSON reply."""
     return Response(to_json(value), status, headers=dict(headers or {}), media_type=JSON)
 
 
 def lines_reply(rows: Iterable[Mapping[str, Any]]) -> Response:
-    """An answer of one JSON object per line, byte for byte those of `wordpipe query --json`."""
+    """Return a reply with one JSON object per line, byte for byte the lines of `wordpipe query --json`."""
     lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     return Response("".join(lines).encode("utf-8", "replace"), media_type=LINES)
 
 
 def error_reply(error: Exception) -> Response:
-    """The reply to a request that failed, or was refused."""
+    """Return the JSON reply to a request that failed or was refused."""
     if isinstance(error, WordpipeError):
         status, headers = status_of(error), {}
         said = f"{error.message}; {error.hint}" if error.hint else error.message
@@ -94,7 +95,7 @@ def error_reply(error: Exception) -> Response:
         body = {"message": said, "type": _type(status), "code": None, "what": error.message, "hint": error.hint}
     else:
         status, headers = 500, {}
-        said = "this is a bug of ours, not of yours; the server's log says more"
+        said = "this is a bug in wordpipe, not in your request; the server's log has the details"
         body = {"message": said, "type": _type(status), "code": type(error).__name__}
     if status == 503:
         headers = {"Retry-After": str(RETRY_AFTER_S), **headers}
@@ -138,6 +139,7 @@ class EventReply(Response):
             await self._others.aclose()
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield the server-sent events: each object, then `[DONE]` or the error."""
         yield _event(to_json(self._first))
         try:
             async for found in self._others:
@@ -149,10 +151,12 @@ class EventReply(Response):
 
 
 def _event(data: bytes) -> bytes:
+    """Return the bytes of a server-sent event."""
     return b"data: " + data + b"\n\n"
 
 
 def _type(status: int) -> str:
+    """Return OpenAI's type of an error for an HTTP status."""
     return _KIND.get(status, "invalid_request_error" if status < 500 else "server_error")
 
 

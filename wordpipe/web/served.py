@@ -37,14 +37,14 @@ CAN: dict[str, str] = {
     "similar": "an index over texts",
     "neighbours": "words, or an index over words",
     "embed": "an index over texts, sentences, words, or a model that encodes texts",
-    "fill": "a model of train mlm or train denoising",
-    "complete": "a model of train clm or train seq2seq",
-    "predict": "a model of train classifier or train tagger",
-    "attend": "a model that is a transformer",
+    "fill": "a model made by `train mlm` or `train denoising`",
+    "complete": "a model made by `train clm` or `train seq2seq`",
+    "predict": "a model made by `train classifier` or `train tagger`",
+    "attend": "a transformer model",
     "map": "words",
-    "examine": "an index, words, sentences, or a model that is a transformer",
+    "examine": "an index, words, sentences, or a transformer model",
 }
-"""What can be asked of an artifact → which can."""
+"""Ability of an artifact → which artifacts have it."""
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
 _POLL_FAR_S = 10.0  # at those in a bucket: a request each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again, at first
@@ -63,7 +63,7 @@ Stamp = tuple[int, int, int] | str
 
 @dataclass(frozen=True)
 class _Look:
-    """The outcome of work that takes seconds: the result, or the error."""
+    """The outcome of slow work on a generation: the result, or the error."""
 
     made: Any = None
     error: WordpipeError | None = None
@@ -95,12 +95,12 @@ class Generation:
 
     @property
     def digest(self) -> str:
-        """The hash of what it holds."""
+        """The digest of the artifact's content."""
         return self.opened.artifact.digest
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """The keys of `CAN` that it can."""
+        """The abilities of the artifact: keys of `CAN`."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
             return "search", "similar", "embed", "examine"
@@ -130,7 +130,7 @@ class Generation:
 
     @cached_property
     def inspected(self) -> "Inspected":
-        """The model as it is looked into; the language model itself, where it has no head."""
+        """The model opened for its attention and its health; the language model itself if it has no head."""
         from wordpipe.stages import inspected_of
 
         shared = {"fill", "complete"} & {*self.abilities}
@@ -158,16 +158,17 @@ class Generation:
             self.language_model  # noqa: B018  read now
 
     def release(self) -> None:
-        """One request has ended."""
+        """Count one user of the generation less; close it if it is retired and unused."""
         self.users -= 1
         self._close_if_unused()
 
     def retire(self) -> None:
-        """Another generation has taken its place."""
+        """Mark the generation as replaced; close it once its last request has ended."""
         self.retired = True
         self._close_if_unused()
 
     def _close_if_unused(self) -> None:
+        """Close a replaced generation that no request uses."""
         if self.retired and not self.users:
             self.close()
 
@@ -220,7 +221,7 @@ class Served:
         key: Hashable,
         weight: int = 1,
     ) -> R:
-        """The answer for one item, computed in the artifact's thread, perhaps with others.
+        """Return the answer for one item of a request, computed in the artifact's thread, perhaps in a batch.
 
         Args:
             generation: which answers; it stays open until the work has ended, also where the request is given up.
@@ -289,7 +290,7 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """By what a generation's manifest is known; None where there is none. Raises StorageError: the store does not answer."""
+    """Return the stamp of the manifest at a path, None without a manifest. Raises StorageError: the store does not answer."""
     if (url := url_of(path)) is not None:
         found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
         return None if found_there is None else found_there.e_tag
@@ -334,7 +335,7 @@ class ServedArtifacts:
         return cls(found, report)
 
     def pick(self, name: str | None, ability: str) -> Served:
-        """The artifact of a name; without one the first that can do this.
+        """Return the artifact with a name, or, without a name, the first that has an ability.
 
         Raises:
             Refused: 404, there is none, with those that there are.
@@ -343,12 +344,13 @@ class ServedArtifacts:
         if name is None and able:
             return able[0]
         if name is None or name not in self.by_name:
-            hint = f"there are: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
-            what = f"no artifact is called {name[:80]!r}" if name else f"no artifact here can {ability}"
+            hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
+            unnamed = f"no artifact of this server supports {ability}"
+            what = f"there is no artifact named {name[:80]!r}" if name else unnamed
             raise Refused(404, what, hint=hint)
         if (found := self.by_name[name]) not in able:
-            hint = f"ask {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
-            raise Refused(400, f"{name} cannot {ability}: it is {_kind(found)}", hint=hint)
+            hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
+            raise Refused(400, f"{name} does not support {ability}: it is {_kind(found)}", hint=hint)
         return found
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
@@ -374,7 +376,7 @@ class ServedArtifacts:
             work = looks[key] = asyncio.ensure_future(asked)
         done, _ = await asyncio.wait([work], timeout=seconds)
         if not done:
-            raise busy(503, f"this takes longer than {seconds:g} s, and is still being computed")
+            raise busy(503, f"the result is not ready after {seconds:g} s; the server continues the work")
         try:
             found = work.result()
         finally:
@@ -385,11 +387,11 @@ class ServedArtifacts:
         return made
 
     async def start_polling(self) -> None:
-        """Look at the manifests from now on."""
+        """Begin to check the manifests of the artifacts for new generations."""
         self._pollers = [asyncio.create_task(self._poll(is_far)) for is_far in (False, True)]
 
     async def stop_polling(self) -> None:
-        """Look at them no more."""
+        """Stop checking the manifests for new generations."""
         while self._pollers:
             poller = self._pollers.pop()
             poller.cancel()
@@ -397,7 +399,7 @@ class ServedArtifacts:
                 await poller
 
     def close(self) -> None:
-        """Close all, when no request is at work."""
+        """Close all artifacts of the server, when no request is at work."""
         self.slow.stop(_LAST_S)
         self.far.stop(_LAST_S)
         for one in self.by_name.values():
@@ -405,6 +407,7 @@ class ServedArtifacts:
             one.current.retire()
 
     async def _poll(self, is_far: bool) -> None:
+        """Check the manifests, local or in buckets, again and again, and open new generations."""
         while watched := [one for one in self.by_name.values() if one.is_far == is_far]:
             await asyncio.sleep(_POLL_FAR_S if is_far else _POLL_S)
             for one in watched:
@@ -412,7 +415,7 @@ class ServedArtifacts:
                     is_new = await self._far_away(one.is_replaced) if is_far else one.is_replaced()
                 except (StorageError, InputError) as error:
                     if one.hear(error):
-                        what = "the store does not answer, the generation that is here answers on"
+                        what = "the store does not answer, so the server keeps the generation that it has"
                         self.report(f"{one.name}: {what}: {one.error}")
                     continue
                 one.hear(None)
@@ -429,7 +432,9 @@ class ServedArtifacts:
             new = await (self._far_away(one.open_next) if one.is_far else asyncio.to_thread(one.open_next))
         except Exception as error:  # noqa: BLE001  (the old generation answers on)
             one.fail(error)
-            self.report(f"{one.name}: the new generation cannot be opened, the old one answers on: {one.error}")
+            self.report(
+                f"{one.name}: the new generation cannot be opened, so the server keeps the old one: {one.error}"
+            )
             return
         before = one.current.digest
         one.swap(new)
@@ -438,7 +443,7 @@ class ServedArtifacts:
 
 
 def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
-    """Name → path: that of the folder, or what stands before =.
+    """Return name → path of artifacts: the name of the folder, or the text before =.
 
     Raises:
         ConfigError: none is given, or two have one name.
@@ -450,8 +455,8 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
         if not sign or not path or os.sep in name or os.path.lexists(text):
             name, path = Path(text).name or Path(text).resolve().name, text
         if name in found:
-            hint = f"give one another name: {name}-2={path}"
-            raise ConfigError("two artifacts have one name", where=path, got=name, hint=hint)
+            hint = f"give one of them another name: {name}-2={path}"
+            raise ConfigError("two artifacts have the same name", where=path, got=name, hint=hint)
         found[name] = standing(as_path(path))  # or a program that works elsewhere later would be answered from there
     if not found:
         raise ConfigError("no artifact to serve", hint="wordpipe serve run/index")
@@ -459,6 +464,7 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
 
 
 def _looked(make: Callable[[], Any]) -> _Look:
+    """Do slow work; return its result or its error."""
     try:
         return _Look(make())
     except WordpipeError as error:
@@ -466,12 +472,12 @@ def _looked(make: Callable[[], Any]) -> _Look:
 
 
 def _end_of(work: "asyncio.Future[_Look]") -> float:
-    """Until when what came of some work is kept."""
+    """Return the time until which the result of slow work is kept."""
     return -math.inf if work.cancelled() or work.exception() is not None else work.result().until
 
 
 def rows_of(generation: Generation) -> int | None:
-    """Rows of an artifact's table; None of a model."""
+    """Return the number of rows of an artifact's table; None for a model."""
     with suppress(ArtifactError):
         artifact = generation.opened.artifact
         return None if artifact.kind == "model" else row_count(artifact, artifact.kind)
@@ -479,5 +485,6 @@ def rows_of(generation: Generation) -> int | None:
 
 
 def _kind(one: Served) -> str:
+    """Return the kind of a served artifact for an error message."""
     artifact = one.current.opened.artifact
-    return f"a model of {artifact.manifest.command}" if artifact.kind == "model" else f"of kind {artifact.kind}"
+    return f"a model made by `{artifact.manifest.command}`" if artifact.kind == "model" else f"of kind {artifact.kind}"

@@ -77,6 +77,7 @@ class Server:
             raise
 
     def _give_up(self) -> None:
+        """Close the socket and the artifacts of a server that cannot start."""
         self._socket.close()
         self.artifacts.close()
 
@@ -106,6 +107,7 @@ class Server:
             raise StorageError("the server cannot start", got=_why(self._failure)) from self._failure
 
     def _run(self) -> None:
+        """Run the server's event loop, in its thread."""
         try:
             asyncio.run(self._listener.serve(sockets=[self._socket]))
         except BaseException as error:  # noqa: BLE001  (said by who waits for it: a thread would end in silence)
@@ -121,7 +123,7 @@ class Server:
         return f"<{'server at' if self._thread.is_alive() else 'closed server of'} {self.url}>"
 
     def wait(self) -> None:
-        """Answer until a stop signal comes, then let what has begun end.
+        """Answer requests until a stop signal comes, then let unfinished requests end.
 
         Raises:
             Stopped: by that signal.
@@ -133,10 +135,10 @@ class Server:
             self.close()
         flag.raise_if_set()
         if self._failure is not None:
-            raise StorageError("the server has ended by itself", got=_why(self._failure)) from self._failure
+            raise StorageError("the server stopped unexpectedly", got=_why(self._failure)) from self._failure
 
     def close(self) -> None:
-        """Take no more requests, let those at work end, and release the artifacts."""
+        """Accept no more requests, let unfinished requests end, and close the artifacts."""
         self._app.guard.draining = True
         self._listener.should_exit = True
         self._thread.join()
@@ -168,7 +170,7 @@ def serve(
     Raises:
         ConfigError: a setting that cannot be, or no artifact.
         ArtifactError: one cannot be opened.
-        StorageError: the port is taken, or this user may not listen there.
+        StorageError: the port is taken, or this user may not listen on this port.
 
     Example:
         >>> from urllib.request import urlopen
@@ -199,28 +201,31 @@ def need_libraries() -> None:
 
 
 def read_token(path: Path) -> bytes:
-    """The token in a file: its one line.
+    """Read the token in a file: its one line.
 
     Raises:
         ConfigError: no such file, others may read it, or what is in it is no token.
     """
     hint = f"make one: (umask 077; openssl rand -hex 32 > {path})"
     try:
-        token = read_regular_file(path, _MAX_TOKEN, what="a file of a token").strip()
+        token = read_regular_file(path, _MAX_TOKEN, what="a token file").strip()
         mode = path.stat().st_mode
     except (OSError, WordpipeError) as error:
         got = error.what if isinstance(error, WordpipeError) else error.strerror
-        raise ConfigError("the token cannot be read", where=path, got=got, hint=hint) from None
+        raise ConfigError("the token file cannot be read", where=path, got=got, hint=hint) from None
     if mode & 0o007:
-        raise ConfigError("everyone may read the token", where=path, hint=f"chmod 600 {path}")
+        raise ConfigError("all users of this machine can read the token file", where=path, hint=f"chmod 600 {path}")
     if len(token) < _MIN_TOKEN or any(not 0x20 < sign < 0x7F for sign in token):
         expected = f"one word of at least {_MIN_TOKEN} ASCII characters"
-        raise ConfigError("not a token", where=path, got=f"{len(token)} bytes", expected=expected, hint=hint)
+        raise ConfigError(
+            "the file does not hold a valid token", where=path, got=f"{len(token)} bytes", expected=expected, hint=hint
+        )
     return token
 
 
 def _why(error: BaseException | None) -> str:
-    return "it ended before it listened" if error is None else f"{type(error).__name__}: {error}"
+    """Return the reason why the server's thread has ended."""
+    return "it ended before it could accept connections" if error is None else f"{type(error).__name__}: {error}"
 
 
 def _open_files() -> int:
@@ -232,7 +237,7 @@ def _open_files() -> int:
 
 
 def fitting_connections(wanted: int, before: int, report: Report) -> int:
-    """So many connections as the descriptors of this process leave, which is said where they are fewer than wanted.
+    """Return the number of connections that the file descriptors of this process allow; report it if fewer than wanted.
 
     Args:
         wanted: connections.
@@ -248,22 +253,26 @@ def fitting_connections(wanted: int, before: int, report: Report) -> int:
         return wanted
     room = most - now - max(0, now - before) - _SPARE_FILES
     if room < _FEWEST:
-        hint = f"ulimit -n {max(1024, 2 * (now + _SPARE_FILES))}, then start it again"
+        hint = f"ulimit -n {max(1024, 2 * (now + _SPARE_FILES))}, then start the server again"
         raise StorageError(
-            "too few files may be open", where="ulimit -n", got=f"{most:,}, of which {now:,} are", hint=hint
+            "the limit of open files is too low for a server",
+            where="ulimit -n",
+            got=f"{most:,}, of which {now:,} are in use",
+            hint=hint,
         )
     if room < wanted:
         report(
-            f"{room:,} connections in place of {wanted:,}: {most:,} files may be open; for more: ulimit -n {2 * wanted:,}"
+            f"the server accepts {room:,} connections instead of {wanted:,}, because at most {most:,} files may be open; "
+            f"for more connections: ulimit -n {2 * wanted:,}"
         )
     return min(wanted, room)
 
 
 def listening_socket(host: str, port: int) -> "ListeningSocket":
-    """A socket that listens.
+    """Open a socket that listens on a host and a port.
 
     Raises:
-        StorageError: the port is taken, or this user may not listen there.
+        StorageError: the port is taken, or this user may not listen on this port.
         ConfigError: the host is no address of this machine.
     """
     from wordpipe.web.connections import ListeningSocket
@@ -289,18 +298,19 @@ def listening_socket(host: str, port: int) -> "ListeningSocket":
 
 
 def _not_listening(error: OSError, host: str, port: int) -> Exception:
+    """Return the error for a host and port where the server cannot listen."""
     where = f"{host}:{port}"
     if error.errno == errno.EADDRINUSE:
         other = port + 1 if port < 65_535 else 8000
-        hint = f"another program listens there: choose --port {other}, or --port 0 for a free one"
+        hint = f"another program uses this port: choose --port {other}, or --port 0 for any free port"
         return StorageError("the port is taken", where=where, hint=hint)
     if error.errno == errno.EACCES:
-        return StorageError("this user may not listen there", where=where, hint="choose a port above 1023")
+        return StorageError("this user may not listen on this port", where=where, hint="choose a port above 1023")
     if error.errno == errno.EADDRNOTAVAIL:
         return ConfigError(
             "not an address of this machine", where=f"host {host}", hint="--host 0.0.0.0 listens on all addresses"
         )
-    return StorageError("cannot listen there", where=where, got=error.strerror)
+    return StorageError("the server cannot listen on this address", where=where, got=error.strerror)
 
 
 def url_of_socket(listening: socket.socket, host: str) -> str:

@@ -15,38 +15,43 @@ class ServeSettings(Settings):
     command = "serve"
 
     host: str = setting(
-        "127.0.0.1", "address to listen on; one that other machines reach needs --token-file",
+        "127.0.0.1", "address to listen on; an address that other machines can reach needs --token-file",
         metavar="ADDRESS", min_length=1,
     )  # fmt: skip
-    port: int = setting(8000, "port to listen on; 0: any that is free", ge=0, le=65_535)
+    port: int = setting(8000, "port to listen on; 0: any free port", ge=0, le=65_535)
     token_file: Path | None = setting(
-        None, "file that holds the token of those who may ask, as Authorization: Bearer TOKEN or as a password",
+        None, "file with the token that clients must send as Authorization: Bearer TOKEN or as a password",
         metavar="FILE",
     )  # fmt: skip
     allow_host: tuple[str, ...] = setting(
-        (), "another name of this server that browsers may use, as behind a proxy; may be repeated", metavar="NAME"
+        (), "another host name of this server in browsers, such as the name of a proxy; may be repeated", metavar="NAME"
     )
     open: bool = setting(False, "open the page in the browser")
-    log_queries: bool = setting(False, "write queries into the log, too")
-    max_k: int = setting(1_000, "hits of a query, at most", ge=1, le=100_000, section=_LIMITS, expert=True)
-    max_texts: int = setting(256, "texts of a request, at most", ge=1, le=100_000, section=_LIMITS, expert=True)
+    log_queries: bool = setting(False, "also write the queries to the log")
+    max_k: int = setting(1_000, "maximum number of hits of a query", ge=1, le=100_000, section=_LIMITS, expert=True)
+    max_texts: int = setting(
+        256, "maximum number of texts in a request", ge=1, le=100_000, section=_LIMITS, expert=True
+    )
     max_chars: int = setting(
-        100_000, "characters of a text or a query, at most", ge=1, le=10_000_000, section=_LIMITS, expert=True
+        100_000, "maximum number of characters in a text or a query", ge=1, le=10_000_000, section=_LIMITS, expert=True
     )
     max_body: int = setting(
-        4 << 20, "bytes of a request's body, at most", ge=1 << 10, le=1 << 30, section=_LIMITS, expert=True
+        4 << 20, "maximum size of a request's body, in bytes", ge=1 << 10, le=1 << 30, section=_LIMITS, expert=True
     )
     max_waiting: int = setting(
-        64, "requests at work or waiting; one more is answered 429", ge=1, le=10_000, section=_LIMITS, expert=True
-    )
+        64, "maximum number of requests at a time; more requests get status 429", ge=1, le=10_000,
+        section=_LIMITS, expert=True,
+    )  # fmt: skip
     max_connections: int = setting(
-        256, "connections; one more is answered 503", ge=1, le=60_000, section=_LIMITS, expert=True
-    )
+        256, "maximum number of connections; more connections get status 503", ge=1, le=60_000,
+        section=_LIMITS, expert=True,
+    )  # fmt: skip
     timeout: float = setting(
-        30.0, "seconds that a request may take; then it is answered 503", gt=0, le=3_600, section=_LIMITS, expert=True
-    )
+        30.0, "maximum time for a request, in seconds; after that the status is 503", gt=0, le=3_600,
+        section=_LIMITS, expert=True,
+    )  # fmt: skip
     drain: float = setting(
-        20.0, "seconds that requests at work have to end when the server stops", ge=0, le=3_600,
+        20.0, "time for unfinished requests when the server stops, in seconds", ge=0, le=3_600,
         section=_LIMITS, expert=True,
     )  # fmt: skip
 
@@ -54,6 +59,6 @@ class ServeSettings(Settings):
     def _token_for_others(self) -> None:
         if self.host not in LOCAL_HOSTS and self.token_file is None:
             raise ValueError(
-                f"host {self.host} is reached by other machines: give --token-file FILE, or leave --host out "
-                "(make one: openssl rand -hex 32 > token)"
+                f"other machines can reach host {self.host}: give --token-file FILE, or leave --host out "
+                "(to make a token: openssl rand -hex 32 > token)"
             )

@@ -1,4 +1,4 @@
-"""The server of itself: `/about`, `/health`, `/metrics` and `/openapi.json`."""
+"""Endpoints about the server itself: `/about`, `/health`, `/metrics` and `/openapi.json`."""
 
 import time
 from typing import Any
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wordpipe import __version__
-from wordpipe.web.endpoint import Answer, Endpoint, Serving, artifact_param, document, endpoint
+from wordpipe.web.endpoint import Answer, Endpoint, Serving, document, endpoint, param
 from wordpipe.web.metrics import CONTENT_TYPE
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
 from wordpipe.web.replies import Refused, json_reply
@@ -33,12 +33,14 @@ _HEALTH = Answer("Health", fields(
     answer=Answer("AboutOne", {"anyOf": [ref("About"), ref("Artifact")]}, {"About": _ALL, "Artifact": _ARTIFACT}),
 )  # fmt: skip
 class About(Endpoint):
-    """The artifacts that are served."""
+    """The artifacts of the server, and what each supports."""
 
-    artifact: str | None = artifact_param("any")
+    artifact: str | None = param(
+        None, "name of one artifact, for its whole manifest; default: all artifacts are listed"
+    )
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """The artifacts and what can be asked of each; of one that is named its whole manifest."""
+        """Return the artifacts and their abilities; for a named artifact also its whole manifest."""
         by_name, limits = server.artifacts.by_name, server.settings
         if self.artifact is None:
             return json_reply({
@@ -49,8 +51,8 @@ class About(Endpoint):
                 },
             })  # fmt: skip
         if (one := by_name.get(self.artifact)) is None:
-            hint = f"there are: {', '.join(by_name)}"
-            raise Refused(404, f"no artifact is called {self.artifact[:80]!r}", hint=hint)
+            hint = f"choose one of: {', '.join(by_name)}"
+            raise Refused(404, f"there is no artifact named {self.artifact[:80]!r}", hint=hint)
         with one.lease() as generation:
             return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
 
@@ -60,7 +62,7 @@ class Health(Endpoint):
     """The health of the server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """And what; to those without a token only whether."""
+        """Return the health of the server; without a token only the status, no facts about artifacts."""
         served = [*server.artifacts.by_name.values()]
         stale = any(one.error is not None for one in served)
         found: dict[str, Any] = {"status": "stopping" if server.is_stopping else "stale" if stale else "ok"}
@@ -75,7 +77,7 @@ class Health(Endpoint):
 
 @endpoint("/metrics", methods=["GET"], media=["text/plain"])
 class ShowMetrics(Endpoint):
-    """Counts for Prometheus."""
+    """Metrics for Prometheus."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """See `Endpoint`."""
@@ -84,7 +86,7 @@ class ShowMetrics(Endpoint):
 
 @endpoint("/openapi.json", methods=["GET"], answer=MAP)
 class OpenApi(Endpoint):
-    """This document."""
+    """The OpenAPI document of this server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """See `Endpoint`."""
@@ -92,6 +94,7 @@ class OpenApi(Endpoint):
 
 
 def _state(one: Served) -> dict[str, Any]:
+    """Return name, kind, digest and health of a served artifact."""
     generation = one.current
     return {
         "name": one.name,
@@ -105,6 +108,7 @@ def _state(one: Served) -> dict[str, Any]:
 
 
 def _about(one: Served) -> dict[str, Any]:
+    """Return the facts of a served artifact for `/about`."""
     with one.lease() as generation:
         manifest = generation.opened.artifact.manifest
         return _state(one) | {

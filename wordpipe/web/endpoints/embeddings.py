@@ -21,8 +21,8 @@ from wordpipe.web.settings import ServeSettings
 Floats = npt.NDArray[np.float32]
 
 _IDS = (
-    "token ids are not taken, as the vocabulary is another: send texts (LangChain's OpenAIEmbeddings does with "
-    "check_embedding_ctx_length=False)"
+    "token ids are not accepted, because this model has another vocabulary: send texts (LangChain's OpenAIEmbeddings "
+    "sends texts with check_embedding_ctx_length=False)"
 )
 _NAMED = 20  # inputs without a vector
 _TEI_KINDS = {413: "Validation", 422: "Validation", 424: "Backend", 429: "Overloaded", 503: "Unhealthy"}
@@ -48,24 +48,26 @@ def _texts_param(name: str) -> Any:
         if isinstance(texts, list) and any(isinstance(one, int | list) for one in texts[:1]):
             raise ConfigError(_IDS, where=name)
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise ConfigError("not a text, nor a list of texts", where=name, expected="a text, or a list of texts")
+            raise ConfigError("neither a text nor a list of texts", where=name, expected="a text, or a list of texts")
         if len(texts) > settings.max_texts:
-            most = f"{len(texts):,} texts are more than {settings.max_texts:,}"
-            raise Refused(413, most, hint="send fewer at a time")
+            what = f"the request has {len(texts):,} texts, but at most {settings.max_texts:,} are allowed"
+            raise Refused(413, what, hint="send fewer texts in one request")
         if not texts or not all(text.strip() for text in texts):
-            raise ConfigError("a text is empty" if texts else "there is no text", where=name, hint="leave it out")
+            what = "a text is empty" if texts else "there is no text"
+            raise ConfigError(what, where=name, hint="send texts that are not empty")
         for text in texts:
             bounded("characters of a text", len(text), 1, settings.max_chars)
         return texts
 
     return param(
-        text="a text, or several", example=["salt and water"], each=True, check=check,
+        text="a text or a list of texts", example=["salt and water"], each=True, check=check,
         schema=lambda settings: one_or_more(said_schema(settings), settings.max_texts),
     )  # fmt: skip
 
 
 def _dimensions_param() -> Any:
-    shown = "the first so many numbers of each vector, at length 1 again"
+    """Declare the parameter `dimensions` of the endpoints for vectors."""
+    shown = "dimensions of the vectors: each vector is cut to its first dimensions and scaled to length 1"
     return param(None, shown, schema={"type": "integer", "minimum": 1})
 
 
@@ -94,9 +96,11 @@ class Embeddings(Endpoint):
     """Vectors of texts."""
 
     input: list[str] = _texts_param("input")
-    model: str | None = artifact_param("one that encodes texts")
+    model: str | None = artifact_param("an encoder of texts")
     dimensions: int | None = _dimensions_param()
-    encoding_format: Literal["float", "base64"] = param("float", "numbers, or base64 of little-endian float32")
+    encoding_format: Literal["float", "base64"] = param(
+        "float", "float: a list of numbers; base64: little-endian float32 in base64"
+    )
     user: str | None = param(None, "has no effect")
 
     @property
@@ -128,19 +132,21 @@ class Embed(Endpoint):
     """Vectors of texts."""
 
     inputs: list[str] = _texts_param("inputs")
-    model: str | None = artifact_param("one that encodes texts", at="url")
+    model: str | None = artifact_param("an encoder of texts", at="url")
     dimensions: int | None = _dimensions_param()
-    normalize: bool = param(True, "must be true: vectors have the length 1")
-    truncate: bool = param(False, "has no effect: a long text is read as by `wordpipe embed`")
-    prompt_name: str | None = param(None, "is refused: there are no prompts here")
+    normalize: bool = param(True, "must be true: all vectors have length 1")
+    truncate: bool = param(False, "has no effect: long texts are read as in `wordpipe embed`")
+    prompt_name: str | None = param(None, "must not be given: wordpipe has no named prompts")
 
     def validate(self) -> None:
         """See `Endpoint`."""
         if not self.normalize:
             hint = "leave normalize out"
-            raise ConfigError("vectors have the length 1 here", where="normalize", got=False, expected=True, hint=hint)
+            raise ConfigError("all vectors have length 1", where="normalize", got=False, expected=True, hint=hint)
         if self.prompt_name:
-            raise ConfigError("there are no prompts here", where="prompt_name", hint="put the prompt before the text")
+            raise ConfigError(
+                "wordpipe has no named prompts", where="prompt_name", hint="put the prompt before the text"
+            )
 
     @property
     def weight(self) -> int:
@@ -159,9 +165,9 @@ class Embed(Endpoint):
 
 @endpoint("/info", can="embed", answer=_INFO, methods=["GET"])
 class Info(Endpoint):
-    """The encoder."""
+    """Facts about the encoder of an artifact."""
 
-    model: str | None = artifact_param("one that encodes texts")
+    model: str | None = artifact_param("an encoder of texts")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[tuple[str, int]]:
@@ -191,7 +197,7 @@ class Info(Endpoint):
 def _encoded(
     encoder: Any, items: Sequence[list[str]], dimensions: int | None, *, as_base64: bool
 ) -> list[_Encoded | Refused]:
-    """The vectors of each list of texts; where texts have none a refusal (422) with their numbers: no zeros.
+    """Return the vectors of each list of texts, or a refusal (422) that names the texts without a vector.
 
     Raises:
         ConfigError: no such number of dimensions.
@@ -201,7 +207,7 @@ def _encoded(
     if dimensions is not None:
         bounded("dimensions", dimensions, 1, encoder.dim)
     vectors_ND: Floats = encoder.encode(printed).vectors  # of a text without a vector zeros
-    check_finite(vectors_ND, printed, "encoder", "train it again")
+    check_finite(vectors_ND, printed, "encoder", "train the encoder again")
     if dimensions is not None and dimensions < vectors_ND.shape[1]:
         vectors_ND = shortened(vectors_ND, dimensions)
     # each request's part
@@ -220,12 +226,12 @@ def _encoded(
 
 
 def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
-    """The refusal of texts without a vector, by their numbers, from 1."""
+    """Return the refusal of a request with texts that have no vector; it names them by their numbers, from 1."""
     if len(texts) == 1:
-        return Refused(422, "the text has no vector: none of its words is known", hint="ask with other words")
+        return Refused(422, "the text has no vector: the encoder knows none of its words", hint="use other words")
     some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
-    what = f"{len(without):,} of {len(texts):,} texts have no vector, as none of their words is known: input {some}"
-    return Refused(422, f"{what} (counted from 1)", hint="send the other texts again without these inputs")
+    what = f"{len(without):,} of {len(texts):,} texts have no vector, as the encoder knows none of their words: input {some}"
+    return Refused(422, f"{what} (counted from 1)", hint="send the request again without these texts")
 
 
 def shortened(vectors_ND: Floats, dimensions: int) -> Floats:

@@ -38,14 +38,18 @@ _EXAMINED = Answer("Examined", fields({
 
 @endpoint("/attention", can="attend", answer=_ATTENTION)
 class Attention(Endpoint):
-    """The attention of a model in a text."""
+    """The attention weights of a model for a text."""
 
     text: str = words_param("a text", "salt and water", "the text")
-    second: str | None = second_param("the second text of a pair; of an encoder-decoder the target")
-    model: str | None = artifact_param("a model that is a transformer")
-    kind: Literal["encoder", "decoder", "cross"] | None = param(None, "whose attention; else the first that there is")
-    layer: int | None = param(None, "from 1; else the last one", ge=1, le=_MOST_NUMBER)
-    head: int | None = param(None, "from 1; else the mean of the layer's heads", ge=1, le=_MOST_NUMBER)
+    second: str | None = second_param("the second text of a pair; for an encoder-decoder: the target text")
+    model: str | None = artifact_param("a transformer model")
+    kind: Literal["encoder", "decoder", "cross"] | None = param(
+        None, "attention of the encoder or the decoder, or cross-attention; default: the first that the model has"
+    )
+    layer: int | None = param(None, "number of the layer, from 1; default: the last layer", ge=1, le=_MOST_NUMBER)
+    head: int | None = param(
+        None, "number of the head, from 1; default: the mean of the layer's heads", ge=1, le=_MOST_NUMBER
+    )
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
@@ -60,19 +64,19 @@ class Attention(Endpoint):
 
 @endpoint("/map", can="map", answer=_WORD_MAP, made_once=True)
 class Map(Endpoint):
-    """The commonest words on a plane."""
+    """A map of the most frequent words."""
 
     words: str | None = artifact_param("words")
-    layout: Literal["auto", "umap", "pca"] = param("auto", "how they are laid out; auto: umap where it is installed")
+    layout: Literal["auto", "umap", "pca"] = param("auto", "method of the layout; auto: umap if installed, else pca")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """The map, as `wordpipe map` lays it out."""
+        """Return the map of words that `wordpipe map` computes."""
         run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html")
         return [_mapped(map_of(at.opened.artifact, _MAPPED, layout=one.layout, run=run)) for one in items]
 
     def reply(self, at: At, found: dict[str, Any]) -> dict[str, Any]:
-        """With what would lay it out better."""
+        """Return the map, with the command that installs UMAP if UMAP is missing."""
         install = None if has_umap() else INSTALL_UMAP
         return {"words": at.served.name, **at.about, "install": install, **found}
 
@@ -81,7 +85,7 @@ class Map(Endpoint):
 class Doctor(Endpoint):
     """The health of an artifact, and the next steps."""
 
-    artifact: str | None = artifact_param("any")
+    artifact: str | None = artifact_param("of any kind")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
@@ -93,17 +97,18 @@ class Doctor(Endpoint):
 
 
 def _bounded(at: At, command: str) -> RunOptions:
-    """Options of work that ends, with InputError, once it has taken too long, or the server is to end."""
+    """Return run options that end slow work with InputError after a time limit, or when the server stops."""
     ends = time.monotonic() + _LONGEST
 
     def report(_: Progress) -> None:
         if time.monotonic() > ends or at.server.artifacts.slow.is_stopping:
-            raise InputError(f"this takes longer than {_LONGEST:g} s, too long for a server", hint=command)
+            raise InputError(f"this work takes longer than {_LONGEST:g} s, too long for a server", hint=command)
 
     return RunOptions(report=report)
 
 
 def _attention(read: AttendedText, kind: str | None, layer: int | None, head: int | None) -> dict[str, Any]:
+    """Return the attention weights of a layer and head as JSON, after a check of kind, layer and head."""
     kind = kind or next(iter(read.maps))
     if kind not in read.maps:
         raise ConfigError(
@@ -114,7 +119,7 @@ def _attention(read: AttendedText, kind: str | None, layer: int | None, head: in
     for name, number, most in (("layer", layer, layers), ("head", head or 1, heads)):
         if number > most:
             raise ConfigError(
-                f"the model has no {name} of this number", where=name, got=number, expected=f"1 to {most}"
+                f"the model has no {name} with this number", where=name, got=number, expected=f"1 to {most}"
             )
     queries, keys = read.sides(kind)
     return {

@@ -1,4 +1,4 @@
-"""Facets: the fields of an index's rows, and how many of the answers have each value; for filters.
+"""Facets of an index: the fields of its rows, and how many answers have each value; for filters.
 
 Of a column of text or of true and false, and of whole numbers with few values, the values are counted, the most frequent
 first; of lists their items. Text columns that hold prose, and ours (text, title, line, row), have no values worth a filter
@@ -48,8 +48,8 @@ def chosen_values(given: Any) -> Chosen:
     except (ValueError, TypeError, RecursionError):
         found, pairs = [], [None]
     if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
-        expected = f'at most {_MAX_CHOSEN} pairs of column and value, such as [["lang", "de"]]'
-        raise ConfigError("not a list of chosen values", where="f", got=str(given)[:60], expected=expected)
+        expected = f'at most {_MAX_CHOSEN} pairs, such as [["lang", "de"]]'
+        raise ConfigError("not a list of pairs of column and value", where="f", got=str(given)[:60], expected=expected)
     return found
 
 
@@ -87,6 +87,7 @@ def list_columns(opened: OpenIndex) -> set[str]:
 
 
 def _by_column(chosen: Chosen) -> dict[str, list[Any]]:
+    """Group chosen values by their columns."""
     return {name: [value for _, value in pairs] for name, pairs in groupby(sorted(chosen, key=_name), key=_name)}
 
 
@@ -95,6 +96,7 @@ def _name(pair: tuple[str, Any]) -> str:
 
 
 def _literal(value: Any) -> str:
+    """Return a chosen value in the form of a condition."""
     return quoted(value, "'") if isinstance(value, str) else str(value).lower()  # true, false, numbers
 
 
@@ -283,6 +285,7 @@ class _Column:
 
 
 def _is_prose(value: Any) -> bool:
+    """True if texts are too long to be listed as values of a filter."""
     return isinstance(value, str) and len(value) > _MAX_CHARS
 
 

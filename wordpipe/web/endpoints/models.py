@@ -25,7 +25,7 @@ _MAX_STOPS = 16
 _NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
 _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
-TEXTS_NOT_IDS = "token ids are not taken: send texts"
+TEXTS_NOT_IDS = "token ids are not accepted: send texts"
 
 _FILLED = Answer("Filled", fields({
     "model": TEXT, "digest": TEXT, "mask": TEXT, "text": TEXT, "filled": TEXT, "masks": listing(listing(MAP)), "cut": WHOLE,
@@ -51,7 +51,7 @@ class Fill(Endpoint):
     """Candidates for masked positions."""
 
     text: str = words_param("a text with gaps", "the [MASK] sea", "the text")
-    top_k: int = param(5, "candidates of each gap", ge=1, le=_MAX_CANDIDATES)
+    top_k: int = param(5, "number of candidates for each gap", ge=1, le=_MAX_CANDIDATES)
     model: str | None = artifact_param("a model that fills gaps")
 
     @classmethod
@@ -64,7 +64,7 @@ class Fill(Endpoint):
 
 
 def second_param(text: str) -> Any:
-    """Declare a second text."""
+    """Declare a parameter for the second text of a pair."""
     return param(
         None, text, each=True, check=lambda given, settings: checked_text(given, "the text", settings.max_chars)
     )  # fmt: skip
@@ -74,8 +74,8 @@ def second_param(text: str) -> Any:
 class Predict(Endpoint):
     """The labels, spans, score or answer that a model gives to a text."""
 
-    text: str = words_param("a text; of a reader the passage", "7 is red", "the text")
-    second: str | None = second_param("the second text of a pair; of a reader the question")
+    text: str = words_param("a text; for a reader: the passage", "7 is red", "the text")
+    second: str | None = second_param("the second text of a pair; for a reader: the question")
     model: str | None = artifact_param("a model with a head")
 
     @classmethod
@@ -90,8 +90,8 @@ def _prompts(given: Any, settings: ServeSettings) -> list[str]:
     """One prompt, or several. Raises ConfigError: token ids, too many, or too long."""
     prompts = [given] if isinstance(given, str) else given
     if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
-        raise ConfigError("not a text, nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
-    bounded("prompt", len(prompts), 1, _MAX_PROMPTS)
+        raise ConfigError("neither a text nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
+    bounded("number of prompts", len(prompts), 1, _MAX_PROMPTS)
     for prompt in prompts:
         bounded("characters of a prompt", len(prompt), 0, settings.max_chars)
     return prompts
@@ -102,28 +102,30 @@ def _stops(given: Any, settings: ServeSettings) -> tuple[str, ...]:
     del settings
     stops = [given] if isinstance(given, str) else given
     if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops) or len(stops) > _MAX_STOPS:
-        raise ConfigError("not a text, nor a list of texts", where="stop", expected=f"at most {_MAX_STOPS}")
+        raise ConfigError("neither a text nor a list of texts", where="stop", expected=f"at most {_MAX_STOPS} texts")
     return tuple(stops)
 
 
 @endpoint("/v1/completions", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True)
 class Completions(Endpoint):
-    """Texts that go on with others."""
+    """Continuations of prompts, or target texts for source texts."""
 
     prompt: list[str] = param(
-        text="a text, or several", example="The sea", check=_prompts,
+        text="a text or a list of texts", example="The sea", check=_prompts,
         schema=lambda settings: one_or_more({"type": "string", "maxLength": settings.max_chars}, _MAX_PROMPTS),
     )  # fmt: skip
-    model: str | None = artifact_param("a decoder, or an encoder-decoder")
-    max_tokens: int | None = param(None, "tokens of each completion", example=8, ge=1, le=_MAX_TOKENS)
-    temperature: float | None = param(None, "0 takes the likeliest token", schema={"type": "number", "minimum": 0})
+    model: str | None = artifact_param("a decoder or an encoder-decoder")
+    max_tokens: int | None = param(None, "maximum number of tokens of each completion", example=8, ge=1, le=_MAX_TOKENS)
+    temperature: float | None = param(
+        None, "temperature of sampling; 0: always the most likely token", schema={"type": "number", "minimum": 0}
+    )
     top_p: float | None = param(
         None,
-        "share of the probability that is drawn from",
+        "sample from the most likely tokens that together have this probability",
         schema={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     )
-    n: int = param(1, "completions of each prompt", ge=1, le=_MAX_PROMPTS)
-    seed: int | None = param(None, "of the draws; else another one each time", example=1)
+    n: int = param(1, "number of completions for each prompt", ge=1, le=_MAX_PROMPTS)
+    seed: int | None = param(None, "seed for random sampling; default: a new seed each time", example=1)
     stop: tuple[str, ...] = param(
         (), "texts that end a completion", check=_stops,
         schema={"anyOf": [
@@ -131,30 +133,34 @@ class Completions(Endpoint):
             {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": _MAX_STOPS},
         ]},
     )  # fmt: skip
-    stream: bool = param(False, "as server-sent events while they are written")
+    stream: bool = param(False, "send the texts as server-sent events while they are written")
     stream_options: dict[str, Any] | None = param(
-        None, "include_usage: count the tokens at the end",
+        None, "include_usage: also send the number of tokens at the end",
         check=lambda given, _: {"include_usage": typed(given, "include_usage", bool, False)} if given else None,
         schema=fields({}, {"include_usage": {"type": "boolean"}}, closed=False),
     )  # fmt: skip
 
     @classmethod
     def look_over(cls, body: Mapping[str, Any]) -> None:
-        """Refuse what clients of OpenAI may ask and is not taken here."""
+        """Refuse fields of OpenAI's completions that wordpipe does not support."""
         for name in _NOT_OURS:
             if body.get(name) not in (None, False, 0, 1 if name == "best_of" else None, {}, ""):
-                raise ConfigError("not taken here", where=name, got=repr(body[name])[:60], hint=f"leave {name} out")
+                raise ConfigError(
+                    "this field is not supported", where=name, got=repr(body[name])[:60], hint=f"leave {name} out"
+                )
 
     def validate(self) -> None:
         """See `Endpoint`."""
         self.settings()
         if self.stream_options is not None and not self.stream:
             raise ConfigError(
-                "only with stream", where="stream_options", hint="leave stream_options out, or set stream"
+                "stream_options needs stream",
+                where="stream_options",
+                hint="leave stream_options out, or set stream to true",
             )
 
     def settings(self) -> GenerateSettings:
-        """Those of `wordpipe generate`; without a seed of another one each time. Raises ConfigError."""
+        """Return the settings of `wordpipe generate`; without a seed, a new one each time. Raises ConfigError."""
         chosen = {name: getattr(self, name) for name in ("temperature", "top_p", "max_tokens")}
         seed = secrets.randbits(31) if self.seed is None else self.seed % (1 << 32)
         given = {name: value for name, value in chosen.items() if value is not None}
@@ -162,11 +168,11 @@ class Completions(Endpoint):
 
     @property
     def batch(self) -> Hashable:
-        """Each is answered alone."""
+        """A key of its own for each request: completions are written one by one."""
         return object()
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """The texts at their end, or as server-sent events while they are written."""
+        """Return the completions at their end, or as server-sent events while they are written."""
         if not self.stream:
             return await super().respond(server, request)
         events = self._events(server, server.artifacts.pick(self.model, "complete"))
@@ -174,7 +180,7 @@ class Completions(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """All choices."""
+        """Return all choices of each completion."""
         deadline = at.began + at.server.settings.timeout
         return [_Completion(one.prompt, one.settings(), one.n).whole(at.generation, deadline) for one in items]
 
@@ -205,7 +211,7 @@ class Completions(Endpoint):
 
 @endpoint("/v1/models", answer=_MODELS, methods=["GET"])
 class Models(Endpoint):
-    """The artifacts, as OpenAI lists models."""
+    """The artifacts, in the form of OpenAI's list of models."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """See `Endpoint`."""
@@ -216,7 +222,7 @@ class Models(Endpoint):
 class Model(Endpoint):
     """One artifact, in the form of OpenAI's models."""
 
-    name: str = artifact_param("any", at="path")
+    name: str = artifact_param("of any kind", at="path")
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """See `Endpoint`."""
@@ -279,6 +285,7 @@ class _Completion:
 
 
 def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n: int) -> list[tuple[str, int, str]]:
+    """Return the target texts that an encoder-decoder writes for a source text: text, tokens, reason of the end."""
     by_chance = {"samples": n} if settings.temperature else {"n_best": n}
     given = {name: getattr(settings, name) for name in settings.model_fields_set} | by_chance
     if not settings.temperature:
@@ -288,6 +295,7 @@ def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n:
 
 
 def _said(predictor: Predictor, found: Any) -> dict[str, Any]:
+    """Return a prediction as a dict for JSON, with probabilities by label."""
     values = {name: value for name, value in asdict(found).items() if value is not None}
     if "probabilities" in values:
         known = dict(zip(predictor.labels, values["probabilities"], strict=False))
@@ -302,6 +310,7 @@ def _named(served: Served) -> dict[str, Any]:
 
 
 def _model(one: Served) -> dict[str, Any]:
+    """Return a served artifact in the form of OpenAI's models."""
     generation = one.current
     return {
         "id": one.name, "object": "model", "created": int(generation.since), "owned_by": "wordpipe",

@@ -60,14 +60,14 @@ _NEIGHBOURS = Answer("Neighbours", fields({
 
 
 def _within(conditions: Sequence[str], settings: ServeSettings) -> Sequence[str]:
-    """Conditions that can be read in a moment."""
+    """Refuse `where` conditions that are too long to parse at once; return the others."""
     del settings
     bounded("characters of where", sum(map(len, conditions)), 0, _MAX_CONDITION)
     return conditions
 
 
 def _question(text: str, settings: ServeSettings) -> str:
-    """A question that may be blank."""
+    """Check the question of `/facets`, which may be blank."""
     return checked_text(text, "the query", settings.max_chars) if text.strip() else ""
 
 
@@ -75,36 +75,43 @@ _WHERE: dict[str, Any] = {"check": _within}
 
 
 def joined_conditions(conditions: Sequence[str], settings: ServeSettings) -> str | None:
-    """Conditions of which all are to be true as one, as the command line joins them. Raises ConfigError: too long."""
+    """Join several `where` conditions into one, as the command line does. Raises ConfigError: too long."""
     return QueryOptions.make({"where": _within(conditions, settings)}).where
 
 
-def _hits_param(text: str = "hits") -> Any:
+def _hits_param(text: str = "maximum number of hits") -> Any:
+    """Declare the parameter `k`, the number of hits."""
     return param(10, text, ge=1, most="max_k")
 
 
 def _chosen_param() -> Any:
+    """Declare the parameter `f`, the chosen values of filters."""
     return param(
-        (), 'chosen values of columns: [["lang", "de"], ["lang", "en"]]', check=lambda given, _: chosen_values(given),
-        schema={"type": ["string", "array"]},
+        (), 'keep only rows with these values of columns: [["lang", "de"], ["lang", "en"]]',
+        check=lambda given, _: chosen_values(given), schema={"type": ["string", "array"]},
     )  # fmt: skip
 
 
 def _format_param() -> Any:
-    return param("lines", "lines of `wordpipe query --json`, or one object")
+    """Declare the parameter `format` of search results."""
+    return param("lines", "lines: one JSON object for each hit, as `wordpipe query --json`; json: one object")
 
 
 @endpoint("/search", can="search", answer=_RESULT, media=[LINES])
 class Search(Endpoint):
-    """The hits of a query."""
+    """The hits of a query in an index or words."""
 
-    q: str = words_param("the query; of words an expression such as king - man + woman", "how do bees fly", "the query")
+    q: str = words_param(
+        "the query; for words also an expression such as king - man + woman", "how do bees fly", "the query"
+    )
     k: int = _hits_param()
     index: str | None = artifact_param("an index or words")
     f: Chosen = _chosen_param()
     format: Literal["lines", "json"] = _format_param()
     options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000})
-    passage: int = param(0, "with format json: characters of the passage of each hit; 0: none", ge=0, le=_MAX_PASSAGE)
+    passage: int = param(
+        0, "characters of the passage shown for each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
+    )
 
     def validate(self) -> None:
         """See `Endpoint`: to explain a hit takes 10 ms."""
@@ -122,7 +129,7 @@ class Search(Endpoint):
         return [_Found(result, _beside(at.opened, result, options, asked.passage)) for result in results]
 
     def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
-        """The lines of `wordpipe query --json`, or one object with all that is known."""
+        """The lines: one JSON object for each hit, as `wordpipe query --json`; json: one object with all that is known."""
         return found.reply(at, self.k, self.format)
 
 
@@ -130,8 +137,10 @@ class Search(Endpoint):
 class Similar(Endpoint):
     """The rows nearest to a row."""
 
-    row: int | None = param(None, "its number", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0})
-    id: str | None = param(None, "in the place of its number: the id that its record came with", each=True)
+    row: int | None = param(
+        None, "number of the row", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0}
+    )
+    id: str | None = param(None, "id of the record, in place of row", each=True)
     k: int = _hits_param()
     index: str | None = artifact_param("an index over texts")
     f: Chosen = _chosen_param()
@@ -141,11 +150,13 @@ class Similar(Endpoint):
     def validate(self) -> None:
         """See `Endpoint`."""
         if (self.row is None) == (self.id is None):
-            raise ConfigError("name one row", where="row, id", hint="…?row=N, or …?id=ID where records have ids")
+            raise ConfigError(
+                "give either row or id", where="row, id", hint="…?row=N, or …?id=ID if the records have ids"
+            )
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
-        """The rows near to each; hits as of a query."""
+        """Return the rows nearest to each row, in the form of the hits of a query."""
         options = _narrowed(at, items[0].options, items[0].f)
         rows = [at.opened.row_of(one.id) if one.row is None else one.row for one in items]
         found = [at.opened.similar(row, items[0].k, options) for row in rows]
@@ -155,7 +166,7 @@ class Similar(Endpoint):
         ]
 
     def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
-        """In the form of `/search`."""
+        """Return the similar rows in the form of `/search`."""
         return found.reply(at, self.k, self.format)
 
 
@@ -164,7 +175,7 @@ class Neighbours(Endpoint):
     """The words nearest to a word."""
 
     word: str = words_param("the word", "water", "the query")
-    k: int = _hits_param("words that are wanted")
+    k: int = _hits_param("maximum number of words")
     words: str | None = artifact_param("words, or an index over words")
 
     @classmethod
@@ -180,22 +191,22 @@ class Neighbours(Endpoint):
 
 @endpoint("/facets", can="search", answer=_FACETS)
 class FacetsOf(Endpoint):
-    """The fields of the rows, with counts of values."""
+    """The fields of an index's rows, with the number of rows for each value."""
 
     q: str = param(
-        "", "only rows that hold a word of it are counted", example="salt", each=True, check=_question, schema=TEXT
+        "", "count only rows that contain a word of this query", example="salt", each=True, check=_question, schema=TEXT
     )
     index: str | None = artifact_param("an index")
     f: Chosen = _chosen_param()
     options: QueryOptions = inline("where", where=_WHERE)
-    values: int = param(20, "values of each field", ge=1, le=_FACET_VALUES)
+    values: int = param(20, "maximum number of values listed for each field", ge=1, le=_FACET_VALUES)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
         """The counts for each question; see `Facets.count`."""
         asked, opened = items[0], at.opened
         if not isinstance(opened, OpenIndex):
-            raise ConfigError("words have no fields", where=at.served.name, expected="an index")
+            raise ConfigError("a words artifact has no fields", where=at.served.name, expected="an index")
         facets = at.generation.remember("facets", lambda: Facets(opened))
         where = asked.options.where
         counts = [facets.count(opened, where, asked.f, one.q or None, asked.values) for one in items]
@@ -226,7 +237,7 @@ def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
     if not chosen:
         return options
     if not isinstance(at.opened, OpenIndex):
-        raise ConfigError("words have no fields", where="f", expected="an index")
+        raise ConfigError("a words artifact has no fields", where="f", expected="an index")
     lists = at.generation.remember("lists", partial(list_columns, at.opened))
     return options.model_copy(update={"where": condition(chosen, lists, options.where)})
 

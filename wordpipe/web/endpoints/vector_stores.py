@@ -53,10 +53,10 @@ _FOUND = Answer("Found", fields({
 
 
 def _query(given: Any, settings: ServeSettings) -> str:
-    """A text, or several that are one query, as the words of a command line are."""
+    """Return the query as one text; several texts are joined, as the words of a command line are."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ConfigError("not a text, nor a list of texts", where="query", expected="a text")
+        raise ConfigError("neither a text nor a list of texts", where="query", expected="a text")
     return checked_text(" ".join(texts), "the query", settings.max_chars)
 
 
@@ -69,25 +69,25 @@ def _least_score(ranking: Mapping[str, Any]) -> float | None:
 
 @endpoint("/v1/vector_stores/{index}/search", can="search", answer=_FOUND, methods=["POST"], others=True)
 class VectorStore(Endpoint):
-    """The hits of a query."""
+    """The hits of a query, in the form of OpenAI's vector stores."""
 
     index: str = artifact_param("an index or words", at="path")
     query: Any = param(
-        text="the query; several texts are one", example="salt and water", each=True, check=_query,
+        text="the query; several texts are joined into one query", example="salt and water", each=True, check=_query,
         schema=lambda settings: one_or_more(said_schema(settings)),
     )  # fmt: skip
-    max_num_results: int = param(10, "hits", ge=1, most="max_k")
+    max_num_results: int = param(10, "maximum number of hits", ge=1, most="max_k")
     filters: Any = param(None, "conditions on attributes", schema=MAP)
     ranking_options: dict[str, Any] | None = param(
         None, "score_threshold: hits with a lower score are left out", schema=MAP
     )
-    rewrite_query: bool = param(False, "must be false: queries are asked as they are")
+    rewrite_query: bool = param(False, "must be false: queries are not rewritten")
 
     def validate(self) -> None:
         """See `Endpoint`."""
         _least_score(self.ranking_options or {})
         if self.rewrite_query:
-            raise ConfigError("queries are asked as they are", where="rewrite_query", hint="leave it out")
+            raise ConfigError("queries cannot be rewritten", where="rewrite_query", hint="leave rewrite_query out")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[QueryResult]:
@@ -149,9 +149,10 @@ def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str:
 
 
 def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int], depth: int) -> str:
+    """Return the condition of one filter, or of filters joined by and, or."""
     counted[0] += 1
     if depth > _DEEPEST or counted[0] > _MOST:
-        got = f"more than {_MOST:,}" if counted[0] > _MOST else f"more than {_DEEPEST} within each other"
+        got = f"more than {_MOST:,}" if counted[0] > _MOST else f"nested more than {_DEEPEST} levels deep"
         raise ConfigError("too many filters", where="filters", got=got)
     if not isinstance(given, dict):
         raise ConfigError("not a filter", where="filters", expected='{"type": "eq", "key": "year", "value": 2020}')
@@ -159,7 +160,7 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
     if kind in ("and", "or"):
         parts = typed(given, "filters", list, needed=True)
         if not parts:
-            raise ConfigError("the list has no filters", where=f"filters of {kind}")
+            raise ConfigError("the list of filters is empty", where=f"filters of {kind}")
         return f"({f' {kind} '.join(_condition(one, columns, counted, depth + 1) for one in parts)})"
     if kind not in (*_SIGNS, "in", "nin"):
         expected = ", ".join((*_SIGNS, "in", "nin", "and", "or"))
@@ -188,7 +189,8 @@ def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
             return f"({' or '.join(parts)})"
         return f"({column} is null or not ({' or '.join(parts)}))"
     if is_list:
-        raise ConfigError("a list has no order", where=f"filter on {name}", got=kind, expected="eq, ne, in, nin")
+        what = "a list cannot be compared with <, <=, > or >="
+        raise ConfigError(what, where=f"filter on {name}", got=kind, expected="eq, ne, in, nin")
     return f"({column} {_SIGNS[kind]} {values[0]})"
 
 
@@ -204,4 +206,4 @@ def _literal(value: Any, name: str) -> str:
         return repr(value)
     expected = f"a text of at most {_LONGEST_TEXT:,} characters, a number, true or false"
     got = None if isinstance(value, int) else repr(value)[:60]
-    raise ConfigError("a value that cannot be compared", where=f"filter on {name}", got=got, expected=expected)
+    raise ConfigError("this value cannot be compared", where=f"filter on {name}", got=got, expected=expected)

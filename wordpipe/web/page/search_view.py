@@ -16,14 +16,14 @@ K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 NO_VALUE = "no value"
-MATCHES = "Counts are of texts with a word of the question."
+MATCHES = "The counts are for texts that contain a word of the query."
 _MIXES = [
-    ("auto", "as measured"),
-    ("0", "words alone"),
-    ("3", "more by words"),
-    ("5", "both"),
-    ("7", "more by vectors"),
-    ("10", "vectors alone"),
+    ("auto", "automatic"),
+    ("0", "words only"),
+    ("3", "mostly words"),
+    ("5", "half and half"),
+    ("7", "mostly vectors"),
+    ("10", "vectors only"),
 ]
 _VALUES = 8  # of a filter
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -42,8 +42,8 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         served = [
             [" ", tag("a", tag("bdi", one["name"]), href=url(q=params.get("q"), index=one["name"]))] for one in texts
         ]
-        said = tag("p", "No index is called ", tag("bdi", params["index"][:200]), " here.")
-        return tag("div", said, tag("p", "Ask", served, class_="hint"), class_="problem", role="alert")
+        said = tag("p", "This server has no index named ", tag("bdi", params["index"][:200]), ".")
+        return tag("div", said, tag("p", "Choose one of:", served, class_="hint"), class_="problem", role="alert")
     # what narrows the search, and the values to choose from
     name = index["name"]
     _, whole = await ask("/about", {"artifact": name})
@@ -81,6 +81,7 @@ def read_chosen(text: str) -> Chosen:
 
 
 async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str]) -> Inner:
+    """Return the HTML of the hits of a query, or of the rows similar to a row."""
     # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
@@ -148,6 +149,7 @@ def _hit(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
     others: Sequence[Markup] = (),
 ) -> Markup:  # fmt: skip
+    """Return the HTML of one hit: title, passage, score, fields, and hits with nearly the same text."""
     # what is shown of the text and of its fields
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
@@ -170,7 +172,7 @@ def _hit(
         ),
         # below it
         tag(
-            "details", tag("summary", f"{len(others)} that {'says' if len(others) == 1 else 'say'} nearly the same"),
+            "details", tag("summary", f"{len(others)} more with nearly the same text"),
             tag("ol", others), class_="others",
         ) if others else None,
         class_="hit",
@@ -178,30 +180,35 @@ def _hit(
 
 
 def _place(hit: Mapping[str, Any]) -> str:
+    """Return the source and line of a hit."""
     return f"{hit['source']}:{hit['line']}" if hit.get("line") is not None else str(hit.get("source") or "")
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
+    """Return the pieces of a passage with the words of the query marked."""
     return [tag("mark", text) if is_marked else text for text, is_marked in pieces]
 
 
 def _short(value: Any) -> str:
+    """Return a value as a text of at most 80 characters."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _welcome(index: Mapping[str, Any]) -> Markup:
+    """Return the HTML that the search tab shows before a query."""
     keys = [
-        "Answers come as you type. ", tag("kbd", "/"), " goes to the field, ", tag("kbd", "↓"), tag("kbd", "↑"),
-        " walk through the answers, ", tag("kbd", "Enter"), " says why one was found, ", tag("kbd", "Esc"), " goes back.",
+        "Answers appear as you type. ", tag("kbd", "/"), " moves to the search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
+        " move through the answers, ", tag("kbd", "Enter"), " shows why a text was found, ", tag("kbd", "Esc"), " goes back.",
     ]  # fmt: skip
-    lead = f"{index['rows']:,} texts to ask, by their words and by their meaning."
+    lead = f"{index['rows']:,} texts to search by words and by meaning."
     return tag("div", tag("p", lead, class_="lead"), tag("p", keys, class_="keys"), class_="empty")
 
 
 def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, has_words: bool) -> Markup:
+    """Return the HTML form of the search tab."""
     field = tag(
-        "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Ask your texts",
+        "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
         autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",
     )  # fmt: skip
     where = tag(
@@ -211,11 +218,11 @@ def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, ha
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
     button = tag("button", "Search", type="submit")
     return tag(
-        "form", tag("div", tag("label", "Ask", for_="q", class_="unseen"), field, button, class_="field-row"),
+        "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag(
             "div", artifact_choice("index", about, ["similar"], index, "index"),
-            options("mix", _MIXES, params.get("mix", "auto"), "found by") if has_words else None,
-            tag("label", docs, tag("span", "one of each document")),
+            options("mix", _MIXES, params.get("mix", "auto"), "search by") if has_words else None,
+            tag("label", docs, tag("span", "one hit per document")),
             tag("label", tag("span", "condition"), where, class_="where"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), class_="options",
         ),

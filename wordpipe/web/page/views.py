@@ -58,7 +58,7 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     """
     status, about = await ask("/about", {})
     if status != 200:
-        return frame("about", [], tag("p", "The server cannot say what it serves.", role="alert"))
+        return frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"))
     able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
     wanted = params.get("tab", able[0])
     tab = wanted if wanted in able else able[0]
@@ -74,6 +74,7 @@ def static(name: str) -> tuple[bytes, str] | None:
 
 @cache
 def _files() -> dict[str, tuple[bytes, str]]:
+    """Return the scripts, style and icon of the page by name: content and media type."""
     folder = files("wordpipe.web.page").joinpath("files")
     found = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
     return {
@@ -109,7 +110,7 @@ def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", ind
         "body", tag("a", "Skip to the answers", href="#main", class_="skip"),
         tag("header", tag("a", "wordpipe", href="/", class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", _TABS[tab], class_="unseen"), view, id="main", class_=f"view-{tab}"),
-        tag("footer", tag("p", f"wordpipe {version} · this page asks its own server and nothing else")),
+        tag("footer", tag("p", f"wordpipe {version} · this page connects only to its own server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"
 
@@ -127,7 +128,8 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
         "form", hidden(tab="words", index=params.get("index")), tag("div", label, field, button, class_="field-row"),
-        tag("div", artifact_choice("words", about, ["neighbours"], name, "of"), class_="options"), action="/", method="get",
+        tag("div", artifact_choice("words", about, ["neighbours"], name, "words from"), class_="options"),
+        action="/", method="get",
     )  # fmt: skip
     # a map, or a hint where nothing is asked
     mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
@@ -135,11 +137,11 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         return tag("div", form, await map_view(params, ask, str(name if name in mapped else mapped[0])))
     # what a word can be
     if not asked:
-        hint = "A word shows the words that stand in like places of your texts. "
-        hint += "An analogy adds and takes away: king - man + woman."
+        hint = "Enter a word to see which words are used in similar ways in your texts. "
+        hint += "For an analogy, add and subtract words: king - man + woman."
         link = tag(
             "a",
-            "Show the commonest words on a map",
+            "Show the most frequent words on a map",
             href=url(tab="words", map=1, words=name, index=params.get("index")),
         )
         empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if name in mapped else None, class_="empty")
@@ -150,7 +152,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         return tag("div", form, problem(found))
     rows = [_word_row(hit, str(name), params.get("index")) for hit in found["hits"]]
     unknown = [_unknown(word, near, str(name), params.get("index")) for word, near in found["unknown"].items()]
-    columns = (("word", None), ("cosine", "n"), ("times", "n"))
+    columns = (("word", None), ("cosine", "n"), ("count", "n"))
     head = tag("thead", tag("tr", [tag("th", text, scope="col", class_=kind) for text, kind in columns]))
     table = tag(
         "table", tag("caption", tag("bdi", f"nearest to {asked[:200]}")), head, tag("tbody", rows), class_="words"
@@ -160,6 +162,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
 
 
 def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
+    """Return the table row of a near word: word, cosine, count."""
     count = f"{hit['count']:,}" if hit.get("count") else ""
     to = url(tab="words", word=hit["word"], words=words, index=index)
     link = tag("a", tag("bdi", str(hit["word"])[:200]), href=to)
@@ -172,13 +175,14 @@ def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
 
 
 def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> Markup:
+    """Return the note on a word without a vector, with words of similar spelling."""
     links: list[Inner] = [
         [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words, index=index))] for one in near
     ]
     return tag(
         "p",
         tag("bdi", word[:200]),
-        " has no vector here.",
+        " has no vector.",
         [" Did you mean", links, "?"] if links else None,
         class_="unknown",
     )
@@ -200,6 +204,7 @@ async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
 
 
 async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
+    """Return the section of the model's tab that fills gaps."""
     form, answer = text_form(about, "fill", params, "A text with gaps, each written [MASK]", "Fill"), list[Inner]()
     if text := params.get("fill", "").strip():
         status, found = await ask(
@@ -217,6 +222,7 @@ async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -
 
 
 async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
+    """Return the section of the model's tab that labels texts."""
     form, answer = text_form(about, "predict", params, "A text to label", "Predict"), list[Inner]()
     if text := params.get("predict", "").strip():
         status, found = await ask("/predict", {"text": text, "model": params.get("predict_by", "")})
@@ -230,7 +236,7 @@ async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]
         elif "spans" in found:
             rows = [_share(f"{one['text']}: {one['label']}", one.get("probability") or 0) for one in found["spans"]]
             answer = [
-                tag("table", tag("caption", "names"), tag("tbody", rows)) if rows else tag("p", "no name was found")
+                tag("table", tag("caption", "names"), tag("tbody", rows)) if rows else tag("p", "no names were found")
             ]
         else:
             answer = [
@@ -240,8 +246,12 @@ async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]
 
 
 def _complete(about: Mapping[str, Any]) -> Markup:
-    form = text_form(about, "complete", {}, "A text to go on with", "Generate")
-    note = tag("noscript", tag("p", "To generate needs JavaScript, or: curl -X POST …/v1/completions", class_="hint"))
+    """Return the section of the model's tab that continues texts."""
+    form = text_form(about, "complete", {}, "A text to continue", "Generate")
+    note = tag(
+        "noscript",
+        tag("p", "This form needs JavaScript; without JavaScript use: curl -X POST …/v1/completions", class_="hint"),
+    )
     return tag(
         "section",
         tag("h2", "Generate"),
@@ -252,6 +262,7 @@ def _complete(about: Mapping[str, Any]) -> Markup:
 
 
 def _share(text: str, share: float) -> Markup:
+    """Return a table row with a share as number and bar."""
     return tag(
         "tr", tag("th", tag("bdi", text[:200]), scope="row"), tag("td", f"{share:.1%} ", share_bar(share), class_="n")
     )
@@ -282,6 +293,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
 
 
 def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
+    """Return the HTML of one artifact in the about tab."""
     # figures, metrics, counts and settings, as text
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
@@ -302,7 +314,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
         *one["warnings"],
     ]
     if health is None and "examine" in one["can"]:
-        label = f"Examine {one['name']}: is it healthy?"
+        label = f"Check the health of {one['name']}"
         health = tag(
             "p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], index=index) + "#doctor")
         )
@@ -315,11 +327,12 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
 
 
 def _titled(title: str, items: Mapping[str, str]) -> Inner:
+    """Return a heading with names and values, or nothing without values."""
     return [tag("h3", title), definitions(items)] if items else None
 
 
 async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the attention of tokens to tokens as a table: one head of a layer, or the mean of its heads."""
+    """Return the attention of tokens to tokens as a table: one head of a layer, or the mean of all heads."""
     found, answer, second = dict[str, Any](), list[Inner](), params.get("second", "")[:10_000]
     if text := params.get("attend", "").strip():
         given = {name: params.get(name, "") for name in ("kind", "layer", "head")}
@@ -331,26 +344,27 @@ async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[
             link = {"text": text, "model": found["model"], **given}
             answer.append(tag("p", tag("a", "as JSON", href=url("/attention", **link)), class_="links"))
     field = tag("input", type="text", name="second", value=second, maxlength=10_000, spellcheck="false")
-    more: list[Inner] = [tag("label", tag("span", "a second text, if any"), field)]
+    more: list[Inner] = [tag("label", tag("span", "a second text (optional)"), field)]
     if len(found.get("kinds", ())) > 1:
         more.append(options("kind", [(one, one) for one in found["kinds"]], found["kind"], "attention of"))
     if found:
-        for name, first in (("layer", []), ("head", [("", "mean of all")])):
+        for name, first in (("layer", []), ("head", [("", "mean of all heads")])):
             numbers = [(str(n), str(n)) for n in range(1, found[f"{name}s"] + 1)]
             more.append(options(name, [*first, *numbers], str(found[name] or ""), name))
-    form = text_form(about, "attend", params, "A text, to see which of its tokens look at which", "Look", more)
+    form = text_form(about, "attend", params, "A text, to see which tokens attend to which tokens", "Show", more)
     return tag("section", tag("h2", "Attention"), form, answer)
 
 
 def _attention_table(found: Mapping[str, Any]) -> Markup:
+    """Return the attention weights as an HTML table."""
     # what is shown, and what is left out
     queries, keys = found["queries"][:_TOKENS], found["keys"][:_TOKENS]
-    head = "mean of its heads" if found["head"] is None else f"head {found['head']}"
+    head = "mean of all heads" if found["head"] is None else f"head {found['head']}"
     which = f"{found['kind']}, layer {found['layer']}, {head}"
     notes = [*found["notes"]]
     if (n := max(len(found["queries"]), len(found["keys"]))) > _TOKENS:
-        notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; all are in the JSON")
-    caption = f"{which}. A row is a token; its cells say how many percent of its attention go to each token."
+        notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; the JSON has all tokens")
+    caption = f"{which}. Each row is a token; its cells show the percentage of its attention to each token."
     # the table
     columns = [tag("th", tag("span", tag("bdi", _seen(one))), scope="col") for one in keys]
     shown = [row[: len(keys)] for row in found["weights"][: len(queries)]]
@@ -378,6 +392,7 @@ def _cell(weight: float, largest: float) -> Markup:
 
 
 def _seen(token: str) -> str:
+    """Return a token for the attention table, with its spaces shown."""
     return token.replace(" ", "␣").replace("\n", "⏎")[:40] or "␣"
 
 
@@ -388,8 +403,8 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
     if status != 200:
         return problem(found)
     points, kept = found["points"], found["neighbours_kept"]
-    title = f"The {len(points)} commonest words of “{words}”"
-    said = f"laid out by {found['layout'].upper()}. Of a word's nearest neighbours {kept:.0%} are its nearest here too."
+    title = f"The {len(points)} most frequent words of “{words}”"
+    said = f"layout by {found['layout'].upper()}. The map keeps {kept:.0%} of the nearest neighbours of a word."
     install = found["install"] and tag(
         "p", "UMAP keeps more neighbours together: ", tag("code", found["install"]), class_="hint"
     )
@@ -405,6 +420,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
 
 
 def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
+    """Return links to words of the map."""
     links: list[Inner] = [
         [tag("a", tag("bdi", one[:60]), href=url(tab="words", word=one, words=words, index=index)), " "]
         for one in shown[:_COMMON]
@@ -427,7 +443,7 @@ def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
             taken.append((left, left + long, y))
             names.append(tag("text", one["word"][:24], x=f"{left:.0f}", y=f"{y + 5:.0f}"))
     return tag(
-        "svg", tag("title", f"{title}: a drawing; the same words stand in groups below"), tag("g", dots), tag("g", names),
+        "svg", tag("title", f"{title}: a drawing; the groups below list the same words"), tag("g", dots), tag("g", names),
         viewBox=f"0 0 {_WIDTH} {height:.0f}", role="img", class_="map",
     )  # fmt: skip
 
@@ -446,9 +462,12 @@ async def findings(ask: Any, name: str) -> Markup:
     ]  # fmt: skip
     metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in found["metrics"].items() if value is not None}
     foot = tag(
-        "p", f"On a sample of {found['sample']:,}; more says ", tag("code", tag("bdi", found["command"])), class_="hint"
+        "p",
+        f"Measured on a sample of {found['sample']:,}; for more, run ",
+        tag("code", tag("bdi", found["command"])),
+        class_="hint",
     )
-    healthy = tag("p", "Nothing is sick: leave it as it is.")
+    healthy = tag("p", "No problem was found.")
     return tag(
         "div", tag("h3", "Doctor"), tag("ul", rows, class_="findings") if rows else healthy, definitions(metrics), foot,
         id="doctor",

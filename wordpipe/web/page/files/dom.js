@@ -29,7 +29,7 @@ export function shown(value, most = 2000) {
 
 export class Refused extends Error {
   constructor(status, error, retry) {
-    super(error?.message ?? "the server gave no answer that can be read");
+    super(error?.message ?? "the answer of the server cannot be read");
     this.status = status;
     this.hint = error?.hint ?? null;
     this.retry = retry;
@@ -54,8 +54,8 @@ export async function get(path, params, signal, request = {}) {
 export function problem(error, again) {
   const away = !(error instanceof Refused);
   const busy = !away && (error.status === 429 || error.status === 503);
-  const said = away ? "The server does not answer. Does wordpipe serve still run?" : error.message;
-  const hint = busy ? `It has much to do; try again in ${error.retry ?? 1} s.` : away ? null : error.hint;
+  const said = away ? "The server does not answer. Is wordpipe serve still running?" : error.message;
+  const hint = busy ? `The server is busy; try again in ${error.retry ?? 1} s.` : away ? null : error.hint;
   return make(
     "div", {class: "problem", role: "alert"}, make("p", {}, text(said)), hint ? make("p", {class: "hint"}, text(hint)) : null,
     away || busy ? make("button", {type: "button", onclick: again}, "Try again") : null,

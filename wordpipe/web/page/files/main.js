@@ -143,8 +143,8 @@ function search(view) {
       },
     };
     status.replaceChildren(
-      asked.similar ? make("span", {class: "like"}, "like ", text(title || `row ${asked.similar}`, 80), " ", make("button", {type: "button", "aria-label": "ask by words again", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
-      found.hits.length ? `${found.hits.length} ${found.hits.length === 1 ? "answer" : "answers"}` : "nothing",
+      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || `row ${asked.similar}`, 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      found.hits.length ? `${found.hits.length} ${found.hits.length === 1 ? "answer" : "answers"}` : "no answers",
       found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms · `,
       make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
     );
@@ -161,19 +161,19 @@ function search(view) {
   // Words that nobody knows, with words spelled like them.
   function notes(found, word) {
     return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
-      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " is asked for by words alone." : " has no vector.",
+      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " has no vector; it is searched by words only." : " has no vector.",
         near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
   }
 
   // A way out where filters leave nothing, or do not fit.
   function widen(asked) {
-    return asked.f.length || asked.where ? [make("p", {}, make("button", {type: "button", onclick: () => change({f: [], where: ""})}, "ask without filters"))] : [];
+    return asked.f.length || asked.where ? [make("p", {}, make("button", {type: "button", onclick: () => change({f: [], where: ""})}, "search without filters"))] : [];
   }
 
   function nothing(found, asked) {
     const ways = widen(asked);
     return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
-      asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "ask by words and vectors as measured")) : null,
+      asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and vectors")) : null,
       !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, text(found.nothing.hint)) : null);
   }
 
@@ -193,9 +193,9 @@ function search(view) {
 // The slider from words to vectors, in place of the list to choose from.
 function addSlider(form, choose) {
   const list = form.elements.namedItem("mix").closest("label");
-  const range = make("input", {type: "range", min: 0, max: 10, step: 1, id: "mix", "aria-label": "from words to vectors"});
+  const range = make("input", {type: "range", min: 0, max: 10, step: 1, id: "mix", "aria-label": "balance between words and vectors"});
   const auto = make("button", {type: "button", "aria-pressed": "true", onclick: () => choose("auto")}, "auto");
-  const said = () => (range.value === "0" ? "words alone" : range.value === "10" ? "vectors alone" : `vectors ${range.value}0 %`);
+  const said = () => (range.value === "0" ? "words only" : range.value === "10" ? "vectors only" : `vectors ${range.value}0 %`);
   range.addEventListener("change", () => choose(range.value));
   range.addEventListener("input", () => range.setAttribute("aria-valuetext", said()));
   list.replaceWith(make("div", {class: "mix"}, make("span", {}, "words"), range, make("span", {}, "vectors"), auto));
@@ -203,7 +203,7 @@ function addSlider(form, choose) {
     auto.setAttribute("aria-pressed", String(mix === "auto"));
     range.value = mix === "auto" ? 5 : mix;
     range.classList.toggle("idle", mix === "auto");
-    range.setAttribute("aria-valuetext", mix === "auto" ? "as measured" : said());
+    range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
   };
 }
 

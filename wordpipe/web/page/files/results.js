@@ -75,7 +75,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
       ),
       panel,
       others.length
-        ? make("details", {class: "others"}, make("summary", {}, `${others.length} that ${others.length === 1 ? "says" : "say"} nearly the same`),
+        ? make("details", {class: "others"}, make("summary", {}, `${others.length} more with nearly the same text`),
             make("ol", {}, others.map((one) => drawHit(one, act, largest))))
         : null,
     ].filter(Boolean),

@@ -32,7 +32,7 @@ function scaled(side, words, sum, share) {
 
 export function drawWhy(hit) {
   const sides = partsOf(hit);
-  if (!sides.length) return make("p", {class: "hint"}, "For this score there is nothing to say why.");
+  if (!sides.length) return make("p", {class: "hint"}, "There is no explanation for this score.");
   const whole = sides.reduce((total, [, share]) => total + share, 0);
   const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
   const number = (value) => (Math.abs(value) >= 10 ? value.toFixed(2) : value.toFixed(3));
@@ -47,7 +47,7 @@ export function drawWhy(hit) {
         )),
       )
     ),
-    make("p", {class: "sum"}, sides.length > 1 ? sides.map(([, share]) => number(share)).join(" + ") + " = " : "together ", make("b", {}, number(whole))),
+    make("p", {class: "sum"}, sides.length > 1 ? sides.map(([, share]) => number(share)).join(" + ") + " = " : "total ", make("b", {}, number(whole))),
   );
 }
 
