@@ -240,7 +240,7 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
 
 
 def see_its_vectors(path: PathLike) -> str:
-    """The command that shows the health of an encoder of texts."""
+    """Return the commands that check the vectors of an encoder of texts, for a hint."""
     return f"wordpipe embed {path} CORPUS -o SENTENCES, then wordpipe doctor SENTENCES checks the vectors"
 
 

@@ -485,7 +485,7 @@ COMMANDS = {name: command for name, command in TABLE.items() if isinstance(comma
 """The commands that make artifacts."""
 GROUPS = {
     "train": "Train word vectors, a transformer or an encoder of texts.",
-    "evaluate": "Measure the quality of tokenizers, vectors, models and searches.",
+    "evaluate": "Measure the quality of tokenizers, vectors, models and searches; side by side.",
 }
 """First word of commands of two → the line of the page of all commands."""
 
