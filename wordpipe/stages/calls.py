@@ -47,7 +47,7 @@ class Keyword(NamedTuple):
 
 
 def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
-    """A decorator for a function that is offered by `wordpipe`.
+    """Return a decorator for a function that is offered by `wordpipe`.
 
     Args:
         options: the class whose fields the function takes as `**settings`: one of settings, or a dataclass.
@@ -186,7 +186,7 @@ def _with_progress(function: F) -> F:
 
 
 def progress_drawer() -> Any:
-    """The drawer of progress for callers without a report of their own: a context that is called with reports."""
+    """Return the drawer of progress for callers without a report of their own: a context that is called with reports."""
     return load_named(f"{TERMINAL}:default_drawer")()
 
 

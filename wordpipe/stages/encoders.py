@@ -45,7 +45,7 @@ _ENCODER_FILES = (
 
 
 def read_word_vectors(artifact: Artifact) -> "WordVectors":
-    """The table of an open words artifact, or of an index over words, with n-grams where the artifact has n-grams.
+    """Return the table of an open words artifact, or of an index over words, with n-grams where the artifact has n-grams.
 
     Raises:
         ArtifactError: a file of it is missing or of another schema.
@@ -59,7 +59,7 @@ def read_word_vectors(artifact: Artifact) -> "WordVectors":
 
 
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
-    """The encoder in a model or words artifact, with no transform yet."""
+    """Return the encoder in a model or words artifact, with no transform yet."""
     facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
     # word vectors
     if origin.kind == "words":
@@ -119,7 +119,7 @@ def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
 
 
 def bundled_encoder(index: Artifact) -> TextEncoder:
-    """The query encoder that an index (or sentences artifact) carries; a transformer without torch, where NumPy can.
+    """Return the query encoder that an index (or sentences artifact) carries; a transformer without torch, where NumPy can.
 
     Raises:
         ArtifactError: it carries none that can be read.
@@ -162,7 +162,7 @@ def word_splitter(
 
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
-    """The model for the hidden states of an encoder: in NumPy where that is possible, else in torch."""
+    """Return the model for the hidden states of an encoder: in NumPy where that is possible, else in torch."""
     from wordpipe.encoders import ArrayStates
     from wordpipe.model import NumpyModel, read_arrays
 
@@ -180,7 +180,7 @@ def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
 
 
 def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
-    """The weight of each token id in a weighted mean, (V,); None where the model has no weights of tokens."""
+    """Return the weight of each token id in a weighted mean, (V,); None where the model has no weights of tokens."""
     if WEIGHTS_FILE not in files:
         return None
     from safetensors.numpy import load

@@ -55,7 +55,7 @@ class Size:
 
 
 def size_of_sources(sources: "Sources | Path") -> Size:
-    """The size of sources of text, or of one file or folder of another program."""
+    """Return the size of sources of text, or of one file or folder of another program."""
     if isinstance(sources, Path):
         files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
         return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
@@ -63,7 +63,7 @@ def size_of_sources(sources: "Sources | Path") -> Size:
 
 
 def size_of_artifact(path: Path) -> Size:
-    """The size of an artifact.
+    """Return the size of an artifact.
 
     Raises:
         ArtifactError: there is none, or it is damaged.
@@ -73,7 +73,7 @@ def size_of_artifact(path: Path) -> Size:
 
 
 def size_of_manifest(manifest: Manifest) -> Size:
-    """The size of an artifact, as far as its manifest knows."""
+    """Return the size of an artifact, as far as its manifest knows."""
     counts, facts = manifest.counts, manifest.facts
     disk = float(sum(entry.bytes for entry in manifest.outputs))
     return replace(SIZES[manifest.kind](counts, facts), disk=disk)
@@ -101,7 +101,7 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
 
 
 def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
-    """The size of named sources; the format is that of most bytes."""
+    """Return the size of named sources; the format is that of most bytes."""
     from wordpipe.corpus import ENDINGS
 
     by_form: dict[str, float] = {}
@@ -429,7 +429,7 @@ def _ratios(rule: Rule, made: Manifest) -> dict[str, float]:
 
 
 def _earlier(settings: "Settings", output: Path) -> dict[str, float] | None:
-    """The ratios of the artifact that stands at an output, where its own inputs can still be seen."""
+    """Return the ratios of the artifact that stands at an output, where its own inputs can still be seen."""
     with suppress(WordpipeError, OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         if not is_artifact(output):
             return None
@@ -486,7 +486,7 @@ class _Rates:
         return ratios, "earlier runs", _FAR_SPREAD if far else _SPREAD["earlier runs"]
 
     def speed(self, of_numbers: bool) -> dict[str, float]:
-        """The seconds of this machine for one of the rules', measured once a week in half a second."""
+        """Return the seconds of this machine for one of the rules', measured once a week in half a second."""
         if self._speed is None or not 0 <= time.time() - self._speed[0] < _WEEK:
             self._speed, self._is_new = (time.time(), *_machine_speed()), True
         slower = self._speed[2 if of_numbers else 1]
@@ -524,7 +524,7 @@ def _plausible(value: Any) -> float:
 
 
 def _machine_speed() -> tuple[float, float]:
-    """The slowness of one core against the machine of the rules: in Python on text, in NumPy on numbers.
+    """Return the slowness of one core against the machine of the rules: in Python on text, in NumPy on numbers.
 
     By processor time: what else the machine does just now says nothing about tomorrow.
     """
@@ -547,7 +547,7 @@ def _machine_speed() -> tuple[float, float]:
 
 
 def _seconds_of(work: Callable[[], None]) -> float:
-    """The processor time of the best of three tries."""
+    """Return the processor time of the best of three tries."""
     times = []
     for _ in range(3):
         begun = time.process_time()

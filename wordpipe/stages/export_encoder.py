@@ -70,7 +70,7 @@ class EncoderFiles:
 
 
 def encoder_files(artifact: Artifact) -> EncoderFiles:
-    """The encoder of a model, of sentences, or of an index over sentences; word vectors become a static encoder.
+    """Return the encoder of a model, of sentences, or of an index over sentences; word vectors become a static encoder.
 
     Raises:
         ConfigError: there is none, or its words are tokens or phrases.
@@ -178,7 +178,7 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
 
 
 def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
-    """The facts of an encoder that `export` returns, with what other programs do otherwise."""
+    """Return the facts of an encoder that `export` returns, with what other programs do otherwise."""
     notes = [*encoder.notes]
     if encoder.kind == "transformer":
         notes.append(
@@ -205,7 +205,7 @@ def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelCo
 
 
 def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
-    """The tokens of the first `count` ids; ids that pad the table have names of their own."""
+    """Return the tokens of the first `count` ids; ids that pad the table have names of their own."""
     from wordpipe.tokens import open_tokenizer
 
     tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)

@@ -80,7 +80,7 @@ def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Ite
 
 
 def file_entry(path: Path) -> InputEntry:
-    """A file that a setting names, with the file beside it that belongs to it; or a folder of small files (a tokenizer's).
+    """Return the manifest's entry of a file that a setting names, or of a folder of small files (a tokenizer's).
 
     Raises:
         InputError: nothing there, or a pipe or a device.
@@ -98,7 +98,7 @@ def file_entry(path: Path) -> InputEntry:
 
 
 def model_entry(path: PathLike) -> InputEntry:
-    """A folder of transformers that a setting names: its config, its weights and its tokenizer, by their content.
+    """Return the manifest's entry of a Hugging Face model folder: config, weights and tokenizer, by their content.
 
     Raises:
         InputError: no such folder, or one without a config or weights.
@@ -118,12 +118,12 @@ def model_entry(path: PathLike) -> InputEntry:
 
 
 def _name_in(folder: Path, file: Path) -> str:
-    """The name of a file beside or in what a setting names."""
+    """Return the name of a file beside or in what a setting names."""
     return file.relative_to(folder).as_posix() if file.is_relative_to(folder) and file != folder else file.name
 
 
 def open_corpus(job: Job, corpus: SourceLike) -> Artifact:
-    """The corpus to work on. Sources and rows in memory are ingested into the job's scratch folder with the default settings.
+    """Open the corpus of a stage; sources and rows in memory are ingested into the job's scratch folder.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.

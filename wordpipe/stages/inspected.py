@@ -106,7 +106,7 @@ class Inspected:
         return self.model.config.architecture == "encoder-decoder"
 
     def separators(self, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-        """A mark for each id: True if its token begins, parts or ends texts."""
+        """Mark the ids of tokens that begin, separate or end texts."""
         special = self.model.config.special_ids
         found: npt.NDArray[np.bool_] = np.isin(
             ids, [number for role in _ENDS if (number := special.get(role)) is not None]
@@ -114,7 +114,7 @@ class Inspected:
         return found
 
     def read(self, text: str, second: str | None = None) -> TokenRow:
-        """A text, or a pair of texts, in its frame.
+        """Read a text, or a pair of texts, as tokens in the frame of the model.
 
         Raises:
             InputError: there is no letter in it.
@@ -131,7 +131,7 @@ class Inspected:
         return self._row(pieces, self.max_len, kinds if self.model.config.segments else None)
 
     def read_source(self, text: str) -> TokenRow:
-        """A source text of an encoder-decoder, behind what it was trained behind.
+        """Read a source text of an encoder-decoder as tokens, behind the prefix of its training.
 
         Raises:
             InputError: there is no letter in it.
@@ -151,7 +151,7 @@ class Inspected:
         return TokenRow(**vars(row) | {"cut": cut})
 
     def read_target(self, text: str) -> TokenRow:
-        """A target text as the decoder reads it: its start, and the text without its end."""
+        """Read a target text as tokens, as the decoder reads it: its start, and the text without its end."""
         assert self.opened is not None
         config = self.opened.pair_model.config
         first = [number for number in (config.start_id, config.first_id) if number is not None]
@@ -199,7 +199,7 @@ class _Piece:
         return None if self.special or begin >= end else (begin, end)
 
     def shown(self, tokenizer: "Tokenizer") -> str:
-        """The text of the piece; of a part of a character, and of a special token, its own name."""
+        """Return the text of the piece; of a part of a character, and of a special token, its own name."""
         if (place := self.solid) is not None:
             return self.text[slice(*place)]
         name = str(tokenizer.id_to_token(self.id) or self.id)
@@ -219,7 +219,7 @@ def _pieces(tokenizer: "Tokenizer", text: str, part: int = 0) -> list[_Piece]:
 
 
 def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The number of the word of each token, and the words."""
+    """Return the number of the word of each token, and the words."""
     numbers: list[int] = []
     first = 0
     while first < len(pieces):  # one text after the other: places are those in its own
@@ -245,7 +245,7 @@ def see_its_vectors(path: PathLike) -> str:
 
 
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
-    """The place of each token; white space by itself goes with the token after it, as it does within tokens."""
+    """Return the place of each token; white space by itself goes with the token after it, as it does within tokens."""
     found = [piece.solid for piece in pieces]
     for number in range(len(pieces) - 2, -1, -1):
         if found[number] is None and not pieces[number].special:
@@ -276,7 +276,7 @@ def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
 
 
 def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) -> Inspected:
-    """The model of an open artifact.
+    """Return the inspected model of an open artifact.
 
     Args:
         artifact: of a model of any kind.
@@ -313,7 +313,7 @@ def is_transformer(artifact: Artifact) -> bool:
 
 
 def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:
-    """The artifacts that one was made of, where they are still there and the same."""
+    """Return the artifacts that an artifact was made of, if they are still there and the same."""
     return [
         (entry.kind, there[0])
         for entry in artifact.manifest.inputs

@@ -111,7 +111,7 @@ class Made:
         return self.path
 
     def __repr__(self) -> str:
-        """A few lines: what, where, in how long; how many of what; every warning."""
+        """Return a few lines: what, where, in how long; how many of what; every warning."""
         lines = load_named(f"{TERMINAL}:made_lines")(self.counts, self.metrics, self.rates, self.path)
         warnings = [f"warning: {text}" for text in self.warnings]
         return "\n  ".join([f"{self.kind} → {self.path}  in {self.seconds:.1f} s", *lines, *warnings])
@@ -323,7 +323,7 @@ class Job:
             shutil.rmtree(folder, ignore_errors=True)
 
     def states(self) -> list[Path]:
-        """The folders that stopped runs of this output left."""
+        """Return the folders that stopped runs of this output left."""
         return [self.partial, *self.partial.parent.glob(f"{glob.escape(self.partial.name)}-*")]
 
     def report(self, phase: str, done: float = 0, total: float | None = None, unit: str = "", **values: str) -> None:
@@ -335,14 +335,14 @@ class Job:
         self.run.report(Progress("note", note=text, always=always))
 
     def note_first_texts(self, source: Artifact) -> None:
-        """A line for the screen where a corpus or tokens hold pairs, of which this stage uses the first text alone."""
+        """Show a note if a corpus or tokens hold pairs, of which this stage uses the first text alone."""
         from wordpipe.artifacts import read_schema
 
         if not {"text_b", "ids_b"}.isdisjoint(read_schema(source, source.kind).names):
             self.note("the texts are pairs: only the first text of each pair is used")
 
     def warn(self, text: str, *, always: bool = False) -> None:
-        """A line for the screen and for the manifest; a call from Python gives it as a `WordpipeWarning`."""
+        """Show a warning, and keep it for the manifest; a call from Python gives it as a `WordpipeWarning`."""
         self.warnings.append(text)
         self.run.report(Progress("note", note=f"warning: {text}", always=always, is_warning=True))
 
@@ -436,7 +436,7 @@ def refuse_url(output: PathLike) -> None:
 
 
 def _remote_output(url: Url, kind: Kind) -> "RemoteOutput":
-    """The place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
+    """Return the place of an output at a URL. Raises ConfigError: other processes would have to see where it is made."""
     if process_number("WORLD_SIZE", 1) > 1:
         refuse_url(str(url))
     from wordpipe.artifacts import RemoteOutput

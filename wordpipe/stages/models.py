@@ -153,7 +153,7 @@ class OpenModel:
         return self.tokenizer if self.target_tokenizer is None else self.target_tokenizer
 
     def encode_target(self, text: str) -> list[int]:
-        """The ids of a target text."""
+        """Return the ids of a target text."""
         return _ids(self.writing_tokenizer, text)
 
     def move_to(self, device: "Device") -> None:
@@ -221,14 +221,14 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
 
 
 def model_of(artifact: Artifact) -> OpenModel:
-    """The model of an open artifact, and its tokenizer. Raises ArtifactError: as from `open_model`."""
+    """Return the model of an open artifact, and its tokenizer. Raises ArtifactError: as from `open_model`."""
     opened = _opened(artifact.path, *read_artifact(artifact), artifact)
     about, before = artifact.manifest, prefixes_of(artifact)
     return replace(opened, made_by=about.command, answers=about.facts.get("answers") is True, **before)
 
 
 def prefixes_of(artifact: Artifact) -> dict[str, Any]:
-    """The prefixes of sources in the training of a model: the fields `prefix…` of `OpenModel`."""
+    """Return the prefixes of sources in the training of a model: the fields `prefix…` of `OpenModel`."""
     settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
     texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
     said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
@@ -237,7 +237,7 @@ def prefixes_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """The model, its tokenizer, and role → special token, named as in its files."""
+    """Return the model, its tokenizer, and role → special token, named as in its files."""
     from wordpipe.model import load_hf
 
     files = BundledFiles(artifact)
@@ -263,7 +263,7 @@ def read_folder(
 
 
 def target_tokenizer(model: Artifact | Path) -> "Tokenizer | None":
-    """The tokenizer of what an encoder-decoder writes, where an artifact or a folder of transformers has one of its own."""
+    """Return the tokenizer of an encoder-decoder's target texts, if the model has a separate tokenizer."""
     if isinstance(model, Path):
         return read_tokenizer(model / TARGET) if (model / TARGET / TOKENIZER).is_file() else None
     files = BundledFiles(model, TARGET)
@@ -299,6 +299,6 @@ def _opened(
 
 
 def _named_tokens(data: bytes) -> dict[str, str]:
-    """The special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
+    """Return the special tokens that a `tokenizer_config.json` names; for a mask it is often the only place."""
     values = parse_json(data, _TOKENIZER_CONFIG)
     return named_tokens(values) if isinstance(values, dict) else {}

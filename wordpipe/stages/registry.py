@@ -34,7 +34,7 @@ class Argument:
     many: bool = False
 
     def load_entry(self) -> "Callable[[str], InputEntry]":
-        """The function that makes a file's entry in a manifest."""
+        """Return the function that makes a file's entry in a manifest."""
         function: Callable[[str], InputEntry] = load_named(self.entry)
         return function
 
@@ -103,13 +103,13 @@ class Maker(Command):
         return self.joined or self.shards is not never
 
     def load(self) -> "Callable[..., Made]":
-        """The function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
+        """Return the function that does the work. Raises BudgetError: its libraries would not fit into the address space."""
         need_address_space(self.needs_mb)
         function: Callable[..., Made] = load_named(self.function)
         return function
 
     def load_settings(self) -> "type[Settings]":
-        """The class of its settings; imports nothing heavy."""
+        """Return the class of its settings; imports nothing heavy."""
         cls: type[Settings] = load_named(self.settings)
         return cls
 

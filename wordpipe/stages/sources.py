@@ -47,7 +47,7 @@ def as_list(paths: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
-    """The names of sources, and None; or no name, and rows: mappings, a data frame, an Arrow table or reader of batches.
+    """Return the names of sources and None, or no names and rows: mappings, a data frame, an Arrow table or reader.
 
     A string is always the name of a source, never a text: a text is given as {"text": …}.
 
@@ -81,7 +81,7 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
 
 
 def shown_names(sources: SourceLike) -> list[str]:
-    """The names of the sources as the user gave them; "memory" for sources without names."""
+    """Return the names of the sources as the user gave them; "memory" for sources without names."""
     if isinstance(sources, str) or hasattr(sources, "__fspath__"):
         return [str(sources)]
     named = isinstance(sources, (list, tuple)) and not any(isinstance(source, Mapping) for source in sources)
@@ -147,12 +147,12 @@ def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
 
 
 def entries_of(sources: Sources) -> list[InputEntry]:
-    """The manifest entries of sources: name, size and content hash. A stream must have been read before."""
+    """Return the manifest entries of sources: name, size and content hash. A stream must have been read before."""
     return listed_entries(fingerprints(sources))
 
 
 def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:
-    """The manifest entries of sources with these fingerprints.
+    """Return the manifest entries of sources with these fingerprints.
 
     Many sources become one entry, a hash over all of theirs: a manifest should stay readable.
     """

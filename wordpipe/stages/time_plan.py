@@ -119,7 +119,7 @@ def _has_gpu() -> bool:
 
 
 def _size_of(text: Any) -> Size:
-    """The size of the text: of an artifact, or of files."""
+    """Return the size of the text: of an artifact, or of files."""
     if text is None:
         return Size(vocab=_VOCAB)
     path = Path(text)
@@ -137,7 +137,7 @@ def _size_of(text: Any) -> Size:
 
 
 def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: str, *, stored: bool) -> dict[str, Any]:
-    """The training of a preset in the time: steps, tokens, memory, disk."""
+    """Return the training of a preset in the time: steps, tokens, memory, disk."""
     shape = PRESETS[preset]
     where = "cpu" if stored else device
     positions = shape.batch_size * shape.max_len

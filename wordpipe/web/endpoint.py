@@ -141,7 +141,7 @@ def endpoint(
     media: Sequence[str] = (), others: bool = False, made_once: bool = False,
     refuse: Callable[[WordpipeError | Refused], Response] | None = None, error: Answer | None = None,
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
-    """A decorator that makes a class an endpoint, and its fields the parameters; see `Declared`."""
+    """Return a decorator that makes a class an endpoint, and its fields the parameters; see `Declared`."""
 
     def declare(cls: type[T]) -> type[T]:
         # the fields are the parameters; a field of options stands for several
@@ -167,7 +167,7 @@ def endpoint(
 
 
 def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
-    """The parameters of options of a settings class, with their defaults, bounds and texts."""
+    """Return the parameters of options of a settings class, with their defaults, bounds and texts."""
     found = []
     for name in one.metadata["inline"] or cls.model_fields:
         known = cls.model_fields[name]

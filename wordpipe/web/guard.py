@@ -221,7 +221,7 @@ class _Call:
             self._headers.setdefault(name, []).append(value)
 
     def header(self, name: bytes) -> str:
-        """A header's value; empty where it is missing, and not to be trusted where it comes twice."""
+        """Return a header's value; empty where it is missing, and not to be trusted where it comes twice."""
         values = self._headers.get(name, [])
         return values[0].decode("latin-1") if len(values) == 1 else "," if values else ""
 
@@ -302,7 +302,7 @@ def is_token(header: str, token: bytes) -> bool:
 
 
 def _host_name(host: str) -> str | None:
-    """The name in a Host header, without its port and brackets; None where it is none."""
+    """Return the name in a Host header, without its port and brackets; None where it is none."""
     if not host or len(host) > 300 or any(sign in host for sign in "/@\\?#, "):
         return None
     try:

@@ -131,7 +131,7 @@ class Url:
         return [text for text in self.given.get(name, []) if text]
 
     def one(self, name: str, kind: Any) -> Any:
-        """A value of this type; None where it is not given."""
+        """Return a value of this type; None where it is not given."""
         given = self.given.get(name, [])
         if len(given) > 1:
             got = f"{len(given)} times"
@@ -142,7 +142,7 @@ class Url:
         return given[0] if read is None else read(name, given[0])
 
     def missing(self, name: str) -> ConfigError:
-        """The error of a parameter that is needed."""
+        """Return the error of a parameter that is needed."""
         return ConfigError(f"the parameter {name} is missing", where=name, hint=f"…?{name}=…")
 
 
@@ -166,11 +166,11 @@ class Body:
         return [text for text in texts if text]
 
     def one(self, name: str, kind: Any) -> Any:
-        """A value of this type; None where it is not given."""
+        """Return a value of this type; None where it is not given."""
         return self.given.get(name) if kind is Any else typed(self.given, name, kind)
 
     def missing(self, name: str) -> ConfigError:
-        """The error of a field that is needed."""
+        """Return the error of a field that is needed."""
         return ConfigError(f"the field {name} is missing", where=_BODY)
 
 
@@ -182,7 +182,7 @@ def refuse_others(source: Url | Body, known: Sequence[str]) -> None:
 
 
 def _decoded(part: bytes, where: str) -> str:
-    """A name or a value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
+    """Return a name or a value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
     try:
         text = unquote_to_bytes(part.replace(b"+", b" ")).decode()
     except UnicodeDecodeError:
@@ -241,7 +241,7 @@ def _refuse_unreadable(value: Any, where: str) -> None:
 
 
 def typed(body: Mapping[str, Any], name: str, kind: type[T], default: T | None = None, *, needed: bool = False) -> Any:
-    """A field of a JSON object; the default where it is missing or null.
+    """Return a field of a JSON object; the default where it is missing or null.
 
     Raises:
         ConfigError: it is missing where it is needed, or of another type.
@@ -267,7 +267,7 @@ def bounded(name: str, value: float, low: float, high: float) -> None:
 
 
 def checked_text(text: str, what: str, most: int) -> str:
-    """A text without the spaces around it. Raises ConfigError: it is empty or too long."""
+    """Return a text without the spaces around it. Raises ConfigError: it is empty or too long."""
     if len(text) > most:
         raise ConfigError(f"{what} is too long", got=f"{len(text):,} characters", expected=f"at most {most:,}")
     if not text.strip():
@@ -276,7 +276,7 @@ def checked_text(text: str, what: str, most: int) -> str:
 
 
 def said_schema(settings: ServeSettings) -> Schema:
-    """The schema of a text that is not blank."""
+    """Return the schema of a text that is not blank."""
     return {"type": "string", "minLength": 1, "maxLength": settings.max_chars, "pattern": r"\S"}
 
 

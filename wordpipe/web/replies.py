@@ -161,7 +161,7 @@ def _type(status: int) -> str:
 
 
 def status_of(error: WordpipeError) -> int:
-    """The status of HTTP for an error: 4xx where another request helps, 503 where only the server's owner can help."""
+    """Return the status of HTTP for an error: 4xx where another request helps, 503 where only the server's owner can help."""
     if isinstance(error, UnknownWordError):
         return 404
     if isinstance(error, ConfigError | InputError):

@@ -80,7 +80,7 @@ class ShowMetrics(Endpoint):
     """Metrics for Prometheus."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """See `Endpoint`."""
+        """Return the metrics of the server in Prometheus' text format."""
         return Response(server.metrics.text(server.artifacts), headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -89,7 +89,7 @@ class OpenApi(Endpoint):
     """The OpenAPI document of this server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """See `Endpoint`."""
+        """Return the OpenAPI document of the server."""
         return json_reply(document(server.settings))
 
 

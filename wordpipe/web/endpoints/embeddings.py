@@ -80,7 +80,7 @@ class _Encoded:
 
 
 def _tei_error(error: WordpipeError | Refused) -> Response:
-    """An error in the form of text-embeddings-inference, whose statuses are 413, 422, 424, 429."""
+    """Return an error in the form of text-embeddings-inference, whose statuses are 413, 422, 424, 429."""
     if isinstance(error, Refused):
         status = 424 if error.status in (400, 404) else error.status
         message, hint, headers = error.message, error.hint, error.headers
@@ -105,12 +105,12 @@ class Embeddings(Endpoint):
 
     @property
     def weight(self) -> int:
-        """See `Endpoint`."""
+        """The number of texts to encode in the request."""
         return len(self.input)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[_Encoded | Refused]:
-        """The vectors of each request's texts."""
+        """Return the vectors of each request's texts."""
         as_base64 = items[0].encoding_format == "base64"
         return _encoded(at.opened.encoder, [one.input for one in items], items[0].dimensions, as_base64=as_base64)
 
@@ -139,7 +139,7 @@ class Embed(Endpoint):
     prompt_name: str | None = param(None, "must not be given: wordpipe has no named prompts")
 
     def validate(self) -> None:
-        """See `Endpoint`."""
+        """Refuse parameters of text-embeddings-inference that wordpipe does not support. Raises ConfigError."""
         if not self.normalize:
             hint = "leave normalize out"
             raise ConfigError("all vectors have length 1", where="normalize", got=False, expected=True, hint=hint)
@@ -150,12 +150,12 @@ class Embed(Endpoint):
 
     @property
     def weight(self) -> int:
-        """See `Endpoint`."""
+        """The number of texts to encode in the request."""
         return len(self.inputs)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[_Encoded | Refused]:
-        """The vectors of each request's texts."""
+        """Return the vectors of each request's texts."""
         return _encoded(at.opened.encoder, [one.inputs for one in items], items[0].dimensions, as_base64=False)
 
     def reply(self, at: At, found: _Encoded) -> Response:
@@ -235,7 +235,7 @@ def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
 
 
 def shortened(vectors_ND: Floats, dimensions: int) -> Floats:
-    """The first numbers of each vector, at length 1 again, (n, dimensions); of zeros zeros."""
+    """Return the first numbers of each vector, at length 1 again, (n, dimensions); of zeros zeros."""
     cut = vectors_ND[:, :dimensions]
     lengths = np.linalg.norm(cut, axis=1, keepdims=True)
     found: Floats = np.divide(cut, lengths, out=np.zeros_like(cut), where=lengths > 0)

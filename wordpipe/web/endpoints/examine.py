@@ -53,7 +53,7 @@ class Attention(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """The weights of one head of a layer, or the mean of its heads: numbers of `wordpipe attention --json`."""
+        """Return the weights of one head of a layer, or the mean of its heads: numbers of `wordpipe attention --json`."""
         inspected, asked = at.generation.inspected, items[0]
         read = [attend_in(inspected, one.text, one.second) for one in items]
         return [
@@ -130,7 +130,7 @@ def _attention(read: AttendedText, kind: str | None, layer: int | None, head: in
 
 
 def _mapped(shown: WordMap) -> dict[str, Any]:
-    """A map as JSON: points from 0 to 1, to the right and downwards; groups by number, the words that stand for each."""
+    """Return a map of words as JSON: points from 0 to 1, to the right and downwards; groups by number, with their words."""
     colours = [*shown.group_names]
     points = [
         {"word": word, "count": int(count), "x": round(x / GRID, 4), "y": round(y / GRID, 4), "group": colours.index(group)}

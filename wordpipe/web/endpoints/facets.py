@@ -37,7 +37,7 @@ _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
 
 def chosen_values(given: Any) -> Chosen:
-    """The chosen values of a parameter: `[["lang", "de"], ["lang", "en"], ["year", null]]`, as JSON or as its text.
+    """Return the chosen values of a parameter: `[["lang", "de"], ["lang", "en"], ["year", null]]`, as JSON or as its text.
 
     Raises:
         ConfigError: it is no such list.
@@ -125,7 +125,7 @@ class Facets:
     def count(
         self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int
     ) -> dict[str, Any]:
-        """The columns that a condition may name, with their values.
+        """Return the columns that a condition may name, with their values.
 
         Args:
             opened: the index.
@@ -243,7 +243,7 @@ class _Column:
         return mask
 
     def found(self, counted_N: Mask, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
-        """The facts about the column, its values counted over some rows."""
+        """Return the facts about the column, its values counted over some rows."""
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
             # values by how often they come; chosen ones are shown in any case
@@ -295,5 +295,5 @@ def _place(value: Any) -> tuple[float, str]:
 
 
 def _as_json(value: Any) -> Any:
-    """A value as answers show it: dates and times are texts."""
+    """Return a value as answers show it: dates and times are texts."""
     return value if isinstance(value, str | int | float) else str(value)

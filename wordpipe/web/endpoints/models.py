@@ -150,7 +150,7 @@ class Completions(Endpoint):
                 )
 
     def validate(self) -> None:
-        """See `Endpoint`."""
+        """Refuse settings of a completion that do not fit together. Raises ConfigError."""
         self.settings()
         if self.stream_options is not None and not self.stream:
             raise ConfigError(
@@ -214,7 +214,7 @@ class Models(Endpoint):
     """The artifacts, in the form of OpenAI's list of models."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """See `Endpoint`."""
+        """List the artifacts in the form of OpenAI's models."""
         return json_reply({"object": "list", "data": [_model(one) for one in server.artifacts.by_name.values()]})
 
 
@@ -225,7 +225,7 @@ class Model(Endpoint):
     name: str = artifact_param("of any kind", at="path")
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """See `Endpoint`."""
+        """Return one artifact in the form of OpenAI's models."""
         one = server.artifacts.by_name.get(self.name)
         return json_reply(_model(one or server.artifacts.pick(self.name, "embed")))
 
@@ -274,7 +274,7 @@ class _Completion:
                 yield _Part(text, first + sample, finish_reason=_ENDS[reason])
 
     def whole(self, generation: Generation, deadline: float) -> dict[str, Any]:
-        """The choices at their end, and the usage. Raises Refused: 503, the time is over."""
+        """Return the choices at their end, and the usage. Raises Refused: 503, the time is over."""
         choices = [{"text": "", "index": index, "logprobs": None} for index in range(self.n * len(self.prompts))]
         for part in self.parts(generation):
             choice: dict[str, Any] = choices[part.index]

@@ -114,7 +114,7 @@ class Search(Endpoint):
     )
 
     def validate(self) -> None:
-        """See `Endpoint`: to explain a hit takes 10 ms."""
+        """Refuse explanations of too many hits, as each takes 10 ms. Raises ConfigError."""
         if self.options.explain:
             bounded("k with explain", self.k, 1, _MAX_EXPLAINED)
 
@@ -129,7 +129,7 @@ class Search(Endpoint):
         return [_Found(result, _beside(at.opened, result, options, asked.passage)) for result in results]
 
     def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
-        """The lines: one JSON object for each hit, as `wordpipe query --json`; json: one object with all that is known."""
+        """Return the lines of `wordpipe query --json`, or one object with all that is known."""
         return found.reply(at, self.k, self.format)
 
 
@@ -148,7 +148,7 @@ class Similar(Endpoint):
     options: QueryOptions = inline("where", "min_score", where=_WHERE)
 
     def validate(self) -> None:
-        """See `Endpoint`."""
+        """Refuse a request with both a row and an id, or neither. Raises ConfigError."""
         if (self.row is None) == (self.id is None):
             raise ConfigError(
                 "give either row or id", where="row, id", hint="…?row=N, or …?id=ID if the records have ids"
@@ -180,7 +180,7 @@ class Neighbours(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """The neighbours of each word, with their cosines."""
+        """Return the neighbours of each word, with their cosines."""
         opened, k = at.opened, items[0].k
         if isinstance(opened, OpenWords):
             near = [[{"word": word, "score": score} for word, score in opened.neighbours(one.word, k)] for one in items]
@@ -203,7 +203,7 @@ class FacetsOf(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """The counts for each question; see `Facets.count`."""
+        """Return the counts for each question; see `Facets.count`."""
         asked, opened = items[0], at.opened
         if not isinstance(opened, OpenIndex):
             raise ConfigError("a words artifact has no fields", where=at.served.name, expected="an index")
@@ -221,7 +221,7 @@ class _Found:
     beside: dict[str, Any] | None = None
 
     def reply(self, at: At, k: int, form: str) -> Response | dict[str, Any]:
-        """As lines, or as one object."""
+        """Return the hits of a query as JSON lines, or as one object."""
         result = self.result
         if form == "lines":
             return lines_reply({"query": result.query} | hit for hit in result.hits)
@@ -233,7 +233,7 @@ class _Found:
 
 
 def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
-    """The options with chosen values of columns in their condition; the columns are read once of each generation."""
+    """Return the options with chosen values of columns in their condition; the columns are read once of each generation."""
     if not chosen:
         return options
     if not isinstance(at.opened, OpenIndex):
@@ -285,7 +285,7 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
 
 
 def _pieces(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """A stretch of a text, cut where a marked word begins or ends."""
+    """Return a stretch of a text, cut where a marked word begins or ends."""
     found, at = list[tuple[str, bool]](), start
     for first, last in marks:
         found += [(text[at:first], False), (text[first:last], True)]

@@ -61,7 +61,7 @@ def _query(given: Any, settings: ServeSettings) -> str:
 
 
 def _least_score(ranking: Mapping[str, Any]) -> float | None:
-    """The score below which hits are left out; a ranker changes nothing."""
+    """Return the score below which hits are left out; a ranker changes nothing."""
     if (ranker := typed(ranking, "ranker", str, "auto")) not in _RANKERS:
         raise ConfigError("unknown ranker", where="ranker", got=repr(ranker[:60]), expected=", ".join(_RANKERS))
     return typed(ranking, "score_threshold", float) or None
@@ -84,7 +84,7 @@ class VectorStore(Endpoint):
     rewrite_query: bool = param(False, "must be false: queries are not rewritten")
 
     def validate(self) -> None:
-        """See `Endpoint`."""
+        """Refuse ranking options and rewriting that wordpipe does not support. Raises ConfigError."""
         _least_score(self.ranking_options or {})
         if self.rewrite_query:
             raise ConfigError("queries cannot be rewritten", where="rewrite_query", hint="leave rewrite_query out")
@@ -114,7 +114,7 @@ class VectorStore(Endpoint):
 
 
 def stored_hit(hit: Mapping[str, Any]) -> dict[str, Any]:
-    """A hit as a vector store has it: the id of the record or the row's number, the source, the fields as attributes."""
+    """Return a hit in the form of a vector store: the id of the record or the row, the source, the fields as attributes."""
     attributes = {name: _attribute(value) for name, value in (hit.get("metadata") or {}).items() if value is not None}
     for name in _OURS:
         if hit.get(name) not in (None, ""):
@@ -129,7 +129,7 @@ def stored_hit(hit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(value: Any) -> str | float | bool:
-    """A value that an attribute may have; lists, objects and dates as text."""
+    """Return a value that an attribute may have; lists, objects and dates as text."""
     if isinstance(value, bool | int | float | str):
         return value
     return to_json(value).decode() if isinstance(value, list | dict) else str(value)
@@ -172,7 +172,7 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
 
 
 def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
-    """One comparison; of a list, with its items. What is missing is not equal to anything."""
+    """Return the condition of one comparison, for a list with its items. A missing value is not equal to anything."""
     column = quoted(name, '"')
     if kind in ("in", "nin"):
         if not isinstance(value, list) or not value or len(value) > _LONGEST_LIST:
@@ -195,7 +195,7 @@ def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
 
 
 def _literal(value: Any, name: str) -> str:
-    """A value as it is written in a condition."""
+    """Return a value as it is written in a condition."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str) and len(value) <= _LONGEST_TEXT and "\0" not in value:

@@ -22,7 +22,7 @@ Inner = str | int | float | None | Iterable["Inner"]
 
 
 def tag(name: str, /, *inner: Inner, **attributes: str | int | bool | None) -> Markup:
-    """An element.
+    """Return an HTML element.
 
     Args:
         name: of the element.
@@ -50,7 +50,7 @@ def joined(inner: Inner) -> Markup:
 
 
 def url(path: str = "/", /, **params: Any) -> str:
-    """The URL of a view, or of an endpoint; what is empty is left out."""
+    """Return the URL of a view, or of an endpoint; what is empty is left out."""
     given = {name: value for name, value in params.items() if value not in (None, "", [], False)}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
@@ -61,7 +61,7 @@ def hidden(**fields: str | None) -> Inner:
 
 
 def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
-    """A list to choose from.
+    """Return a list of choices for a form.
 
     Args:
         name: of the field.
@@ -76,7 +76,7 @@ def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: s
 
 
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
-    """A list of the artifacts that can do one of these; of a single one a hidden field."""
+    """Return a list of the artifacts that have an ability; a hidden field if there is only one."""
     wanted = {*able}
     names = [one["name"] for one in about["artifacts"] if wanted & {*one["can"]}]
     if len(names) < 2:
@@ -107,7 +107,7 @@ def text_form(
 
 
 def definitions(items: Mapping[str, str]) -> Markup:
-    """Names with their values; what is empty is left out."""
+    """Return an HTML list of names with their values; empty values are left out."""
     shown = [(name, value) for name, value in items.items() if value][:_MOST]
     return tag(
         "dl", [tag("div", tag("dt", tag("bdi", name)), tag("dd", tag("bdi", value[:300]))) for name, value in shown]

@@ -112,7 +112,7 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
 
 
 def folded(texts: Sequence[str]) -> list[list[int]]:
-    """The places of texts, each with those of later ones that say nearly the same; the rule of `results.js`.
+    """Group the places of texts that say nearly the same under the first of them; the rule of `results.js`.
 
     >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
     [[0, 2], [1]]
@@ -231,7 +231,7 @@ def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, ha
 
 
 def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
-    """The values of each field with their counts, as links that choose one or take the choice back."""
+    """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
     kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where")}
     # a group for each field that is worth a choice
     groups = []

@@ -50,7 +50,7 @@ _NEEDS = {
 
 
 async def home(params: Mapping[str, str], ask: Ask) -> str:
-    """The HTML of `/`.
+    """Return the HTML of `/`, the page of the server.
 
     Args:
         params: of the URL: `tab` (search, words, model, about), and what the view of that tab takes; unknown ones say nothing.
@@ -90,7 +90,7 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
 
 
 def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None) -> str:
-    """The whole page around a view; its tabs keep the index that was asked."""
+    """Return the whole page around a view; its tabs keep the index that was asked."""
     title = "wordpipe" if tab == "search" else f"{_TABS[tab]} · wordpipe"
     links = [
         tag(
@@ -116,7 +116,7 @@ def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", ind
 
 
 async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """The nearest words of a word, or of an expression such as king - man + woman."""
+    """Return the HTML of the words tab: the nearest words of a word, or of an expression such as king - man + woman."""
     # the form
     asked = params.get("word", "").strip()
     names = [one["name"] for one in about["artifacts"] if "neighbours" in one["can"]]
@@ -269,7 +269,7 @@ def _share(text: str, share: float) -> Markup:
 
 
 def repr_of(token: str) -> str:
-    """A token so that its spaces can be seen."""
+    """Return a token so that its spaces can be seen."""
     return token.replace(" ", "␣").replace("\n", "⏎") if not token.strip() or token != token.strip() else token
 
 
@@ -386,7 +386,7 @@ def _attention_table(found: Mapping[str, Any]) -> Markup:
 
 
 def _cell(weight: float, largest: float) -> Markup:
-    """A weight in percent, on a ground whose colour is as strong as its share of the largest one."""
+    """Return a cell of the attention table: a weight in percent, on a ground as dark as its share of the largest weight."""
     shade = round(_SHADES * weight / largest)
     return tag("td", f"{100 * weight:.0f}", class_=f"s{shade}", title=f"{weight:.4f}")
 
@@ -397,7 +397,7 @@ def _seen(token: str) -> str:
 
 
 async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
-    """The commonest words on a plane, and, for those who do not see it, in groups."""
+    """Return the HTML of the map of words: a drawing of the most frequent words, and the words in groups."""
     layout = "pca" if params.get("map") == "pca" else "auto"
     status, found = await ask("/map", {"words": words, "layout": layout})
     if status != 200:
@@ -429,7 +429,7 @@ def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
 
 
 def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
-    """Points, with the names of those that leave each other room, the commonest first."""
+    """Draw the map of words as SVG: points, with the names of words that have room, the most frequent first."""
     scale = _WIDTH - 2 * _MARGIN  # of both axes, so that distances mean the same everywhere
     top = min(one["y"] for one in points)
     height = max(_LOWEST, 2 * _MARGIN + scale * (max(one["y"] for one in points) - top))
