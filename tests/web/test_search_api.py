@@ -91,7 +91,7 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/similar", {"id": "r-400"}, 400, "no record has this id"),
         ("/similar", {"id": "r-4", "index": "index"}, 400, "the records had no ids"),
         ("/neighbours", {"word": "watre"}, 404, "water"),
-        ("/neighbours", {"word": "water", "words": "records"}, 400, "cannot neighbours"),
+        ("/neighbours", {"word": "water", "words": "records"}, 400, "does not support neighbours"),
         ("/fill", {"text": "no gap"}, 400, "[MASK]"),
         ("/fill", {"text": "a [MASK]", "model": "clm"}, 400, "does not support fill"),
         ("/predict", {"text": "7 is red", "second": "pair"}, 400, "is a pair"),
