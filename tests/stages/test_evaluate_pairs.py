@@ -242,7 +242,7 @@ def test_other_bad_input(corpus, tmp_path):
         read(as_tsv(tmp_path), split="valid")
     with pytest.raises(ArtifactError, match="this is an artifact"):
         read([corpus, as_tsv(tmp_path)])
-    with pytest.raises(InputError, match="not a source of text"):
+    with pytest.raises(InputError, match="there is no source of text"):
         evaluate_seq2seq([], [])
 
 
