@@ -101,7 +101,7 @@ def test_help_shows_the_settings():
         env=os.environ | {"PAGER": "cat", "PYTHONPATH": str(ROOT)},
     ).stdout  # fmt: skip
     assert "vocab_size: int = 16000" in text
-    assert "vocabulary size with special tokens (at least 300). Default: 16000." in text
+    assert "number of tokens in the vocabulary, with special tokens (at least 300). Default: 16000." in text
 
 
 # --- types
@@ -356,8 +356,8 @@ def test_a_warning_in_a_notebook_is_on_a_line_of_its_own(monkeypatch, capsys):
         (iter(()), InputError, "no items.*\n  hint: a generator can be read only once"),
         ([], InputError, "no items; expected names of sources"),
         ([("a", 1)], ConfigError, "got list.*\n  hint: give a list of dicts; this list has an item of type tuple"),
-        (pd.Series(["a"]), InputError, "one column is no table; got Series\n.*to_frame"),
-        (pl.Series(["a"]), InputError, "one column is no table; got Series\n.*to_frame"),
+        (pd.Series(["a"]), InputError, "one column is not a table; got Series\n.*to_frame"),
+        (pl.Series(["a"]), InputError, "one column is not a table; got Series\n.*to_frame"),
         (pl.DataFrame({"text": ["a"]}).lazy(), ConfigError, "got LazyFrame.*\n.*collect"),
     ],
 )
@@ -676,7 +676,7 @@ def test_a_stage_draws_its_notes_where_progress_is_drawn(tmp_path, capsys):
         wordpipe.progress(show)
         wordpipe.ingest(records, output=tmp_path / "c")
         said.append(capsys.readouterr().err)
-    assert said == ["each record's id is its field 'id' (--id-field)\n", ""]
+    assert said == ["the field 'id' holds the ids of the records (--id-field)\n", ""]
 
 
 # --- pipelines

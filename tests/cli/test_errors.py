@@ -362,4 +362,7 @@ def test_an_id_field_that_is_not_there_is_named_by_its_key(cli, tmp_path):
     config = tmp_path / "wordpipe.toml"
     config.write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.jsonl"]\nid_field = "tiket"\n')
     found = cli("run", config, "-q").err
-    assert "hint: did you mean ticket? Name the right one with id_field in [stage.corpus] of wordpipe.toml\n" in found
+    assert (
+        "hint: did you mean ticket? Use id_field in [stage.corpus] to name the field that holds the ids (wordpipe.toml)\n"
+        in found
+    )

@@ -169,7 +169,9 @@ def test_of_mixed_types_the_first_other_value_is_named(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.jsonl"))
     assert table["year"].to_pylist() == ["0", "1", "2", "3", "4", "5", "MCM", "7", "8"]
     assert table.schema.field("fine").type == pa.float64()
-    message = "the values of 'year' are of several types, so its column is text; the first other one: a.jsonl, line 7"
+    message = (
+        "the values of 'year' are of several types, so all are kept as text; another type first in a.jsonl, line 7"
+    )
     assert ingest.warnings == [message]
 
 
@@ -201,7 +203,7 @@ def test_a_thousand_fields_are_carried_and_the_rest_is_counted(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.jsonl"))
     assert len(table.schema) == len(CORPUS) + 1000
     assert sum(n for name, n in ingest.counts.items() if name.startswith("fields_not_carried.")) == 200
-    assert ingest.warnings == ["only the first 1,000 fields are carried; not, for example, 'f10_0'"]
+    assert ingest.warnings == ["only the first 1,000 fields are kept; left out, for example: 'f10_0'"]
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,9 @@ def test_records_are_duplicates_only_where_all_fields_are_equal(here):
     assert len({r["doc_id"] for r in rows}) == 4
     assert len({r["split"] for r in rows}) == 1  # the same text is never on both sides
     assert ingest.counts["documents_dropped_duplicate"] == 3
-    told = "dropped as duplicates: 3; each is equal to an earlier record in all fields that are carried, first in a.csv:5; "
+    told = (
+        "dropped as duplicates: 3; each is equal to an earlier record in all fields that are kept, first in a.csv:5; "
+    )
     assert told + "--no-deduplicate keeps all records" in ingest.warnings
     rows, ingest = read(".", title_field="name", no_metadata=True)
     assert [r["title"] for r in rows] == ["A", "B", None]  # a field that is not carried tells none apart
@@ -154,7 +156,7 @@ def test_an_empty_split_is_warned_of_where_it_is_no_wonder_it_is_not(here, monke
     assert read("a.txt", documents="block", valid=0.01)[1].warnings == []
     monkeypatch.setattr("wordpipe.corpus.documents.split_of", lambda *_: "train")
     _, ingest = read("a.txt", documents="block", valid=0.5)
-    assert ingest.warnings == ["no document fell into the split 'valid': 2 documents are few for that"]
+    assert ingest.warnings == ["the split 'valid' got no document: 2 documents are too few to fill all splits"]
     assert read("a.txt", valid=0.0)[1].warnings == []
 
 
@@ -241,14 +243,14 @@ def test_nothing_to_keep_is_an_error_that_says_what_was_seen(here, text):
     with pytest.raises(InputError, match="nothing to keep") as caught:
         read("a.txt")
     assert "sources 1" in str(caught.value)
-    assert caught.value.hint == "name files that hold text"
+    assert caught.value.hint == "give files that contain text"
 
 
 def test_what_was_dropped_of_nothing_to_keep_is_counted(here):
     (here / "a.jsonl").write_text('{"text": "  "}\n')
     with pytest.raises(InputError, match="dropped_empty 1") as caught:
         read("a.jsonl")
-    assert caught.value.hint == "name files that hold text; the counts say what was dropped"
+    assert caught.value.hint == "give files that contain text; the counts show what was dropped"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_two_files_of_equally_many_lines_may_be_pairs(here, first, second, is_sa
     (here / "a.de").write_text("\n".join(lines))  # the last line has no end
     (here / "a.en").write_text("".join(f"Another {n}.\n" for n in range(second)))
     _, ingest = read("a.de", "a.en")
-    said = "both files have 20 lines: if they are translations line by line, --parallel reads them as pairs"
+    said = "both files have 20 lines: if they are translations line by line, use --parallel to read pairs"
     assert (said in ingest.notes) == is_said
     (here / "b.txt").write_text("One.\n" * 20)
     _, ingest = read("a.de", "a.en", "b.txt")
@@ -281,7 +283,7 @@ def test_skipped_files_are_counted(here):
     assert ingest.counts["files_skipped"] == 2
     assert ingest.notes == [
         "not read: 1 .png (b.png), 1 without ending (README)",
-        "those of them that are text are read where they are named too, for example README",
+        "if some of these files hold text, give them as sources too, for example README",
     ]
 
 
@@ -362,5 +364,7 @@ def test_a_metadata_field_that_no_record_has_is_warned_of(here):
     (here / "a.jsonl").write_text('{"text": "One sentence.", "year": 1999}\n{"text": "Two sentences."}\n')
     assert read("a.jsonl", metadata=("year:int",))[1].warnings == []
     _, ingest = read("a.jsonl", metadata=("year:int", "yaer:int"))
-    assert ingest.warnings == ["no record has the field 'yaer' of --metadata: the column is empty; did you mean year?"]
+    assert ingest.warnings == [
+        "no record has the field 'yaer' (--metadata), so the column is empty; did you mean year?"
+    ]
     assert ingest.missing == ingest.warnings

@@ -78,7 +78,7 @@ def test_docstart_lines_are_dropped_and_counted():
         ("a\tO\nb\u00a0c\tO\n", "contains white space", 2),
         ("a\tO\n\tO\n", "a token is empty", 2),
         ("a\tO\nb\t\n", "no tag", 2),
-        ("a\n", "a token and no tag", 1),
+        ("a\n", "a token but no tag", 1),
     ],
 )
 def test_malformed_columns_are_named_or_counted(text, message, line):
@@ -132,7 +132,7 @@ def test_lines_that_begin_with_labels(text, labels, texts):
     [
         ("__label__a one\n" * 12 + "two\n", "no label", 13),
         ("__label__a one\n__label__ two\n", "no name", 2),
-        ("__label__a one __label__b two\n", "within the text", 1),
+        ("__label__a one __label__b two\n", "inside the text", 1),
         ("a\tb\n\tc\n", "no name", 2),
         ("a\tb\n" * 10 + "c\n", "no label", 11),
     ],
@@ -256,11 +256,11 @@ def damaged(change):
 @pytest.mark.parametrize(
     ("change", "message", "where"),
     [
-        (lambda g, p, q: q["answers"][0].update(answer_start=12), "not where it says", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(answer_start=-5), "not where it says", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(answer_start="11"), "not where it says", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(text=""), "not where it says", "question 0-0"),
-        (lambda g, p, q: q.update(answers=["deep"]), "not where it says", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start=12), "not at its place in the passage", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start=-5), "not at its place in the passage", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start="11"), "not at its place in the passage", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(text=""), "not at its place in the passage", "question 0-0"),
+        (lambda g, p, q: q.update(answers=["deep"]), "not at its place in the passage", "question 0-0"),
         (lambda g, p, q: q.update(question=None), "question has no text", "question 0-0"),
         (lambda g, p, q: p["qas"].insert(0, "x"), "question has no text", "question 1"),
         (lambda g, p, q: p.update(context=3), "no passage", "article 1"),

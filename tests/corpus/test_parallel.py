@@ -50,10 +50,10 @@ def test_unequal_numbers_of_lines_are_an_error_with_both_and_the_first_without_a
     (here / "b.en").write_text("y\n" * second)
     with pytest.raises(InputError) as caught:
         read("a.de", "b.en")
-    assert f"a.de, b.en: the two files do not have equally many lines; got {first} and {second} lines" in str(
+    assert f"a.de, b.en: the two files must have the same number of lines; got {first} and {second} lines" in str(
         caught.value
     )
-    assert f"line {line} of {longer} is the first without a partner" in caught.value.hint
+    assert f"line {line} of {longer} has no matching line" in caught.value.hint
 
 
 def test_a_carriage_return_within_a_line_moves_no_partner(here):
@@ -101,7 +101,7 @@ def test_two_files_in_the_order_in_which_they_are_named(here):
     for texts in (["z"], ["z", "a", "c.jsonl"], ["z", "z"], ["folder", "a"], ["z", "python:json"]):
         with pytest.raises(InputError):
             expand(texts, parallel=True)
-    with pytest.raises(InputError, match=r"c\.jsonl: \.jsonl files hold no plain lines"):
+    with pytest.raises(InputError, match=r"c\.jsonl: \.jsonl files do not hold plain lines of text"):
         expand(["z", "c.jsonl"], parallel=True)
     assert len(expand(["z", "c.jsonl"], read_as="txt", parallel=True)) == 2
 

@@ -132,11 +132,11 @@ def test_an_empty_file_has_no_records(read):
     [
         ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: not a line of JSON"),
         ("jsonl", b'{"text": "a"}\n["a"]\n', "f, line 2: not a JSON object; got list"),
-        ("jsonl", b'{"body": "a", "id": 1}\n', "no field 'text' to take the text from; got body, id"),
+        ("jsonl", b'{"body": "a", "id": 1}\n', "no field 'text' for the text; got body, id"),
         ("jsonl", b'{"text": ["a"]}\n', "f, line 1: field 'text' is not a string; got list"),
         ("jsonl", b"[" * 100_000, "f, line 1: not a line of JSON"),
         ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: not a line of JSON"),
-        ("csv", b"a,b\n1,2\n", "no field 'text' to take the text from; got a, b"),
+        ("csv", b"a,b\n1,2\n", "no field 'text' for the text; got a, b"),
         ("csv", b"text,n\na,1\nb,2,3\n", "f, line 3: more cells than the header has; got 3; expected at most 2"),
         ("csv", b'text,n\na,1\n"never closed,2\n', "f, line 3: bad CSV"),
         ("csv", b"text,text\na,b\n", "a field occurs twice; got text"),
@@ -158,7 +158,7 @@ def test_a_short_row_has_empty_cells_at_its_end():
         {"text": "b", "title": "", "n": 2},
     ]
     assert reader.ledger["rows_with_missing_cells"] == 1
-    told = "rows with fewer cells than the 2 of the header, the others are empty, first in f:2"
+    told = "rows have fewer cells than the header (2); the missing cells are empty, first in f:2"
     assert [*reader.ledger.warned.values()] == [told]
     reader.tsv(b"text\tn\tm\nb\t2\t3\nc\t4\nd\n")
     assert reader.ledger["rows_with_missing_cells"] == 3

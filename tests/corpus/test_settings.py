@@ -12,7 +12,7 @@ from wordpipe.errors import ConfigError
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"valid": 0.6, "test": 0.4}, "keep it below 1"),
+        ({"valid": 0.6, "test": 0.4}, "the sum must be below 1"),
         ({"valid": -0.1}, "greater than or equal to 0"),
         ({"documents": "line", "first_line_title": True}, "documents = file or block"),
         ({"metadata": ["a:integer"]}, "'a:integer'"),

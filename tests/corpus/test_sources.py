@@ -118,13 +118,13 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
         ("page.xml", ".xml files are not read", "--format txt"),
         ("all.tar.gz", ".tar files are not read", "unpack"),
-        ("t.parquet.gz", "Parquet is read from plain files only", "decompress"),
-        ("lost.txt", "the link leads nowhere", None),
-        ("/dev/null", "neither a file nor a folder nor a pipe", None),
-        ("python:no_such_package", "no Python source of this package", "pip install no_such_package"),
-        ("python:", "no Python source of this package", None),
-        ("python:../x", "no Python source of this package", None),
-        ("python:_struct", "no Python source of this package", None),  # compiled
+        ("t.parquet.gz", "compressed Parquet is not read", "decompress"),
+        ("lost.txt", "the link points to a file that does not exist", None),
+        ("/dev/null", "not a file, a folder or a pipe", None),
+        ("python:no_such_package", "no Python source code of this package was found", "pip install no_such_package"),
+        ("python:", "no Python source code of this package was found", None),
+        ("python:../x", "no Python source code of this package was found", None),
+        ("python:_struct", "no Python source code of this package was found", None),  # compiled
         ("", "the file or folder does not exist", None),
     ],
 )

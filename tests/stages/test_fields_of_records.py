@@ -137,7 +137,7 @@ def test_names_that_differ_in_capitals_or_blanks_are_columns_of_their_own(here):
     (here / "in.csv").write_text("id, Text\n1,A text.\n")
     with pytest.raises(InputError) as caught:
         counts_of("in.csv")
-    assert caught.value.hint == "names are compared letter by letter: did you mean --text-field ' Text'?"
+    assert caught.value.hint == "capital letters and spaces count in names: did you mean --text-field ' Text'?"
 
 
 MIXED = {"odd": ["x", 1, None], "when": [datetime(2020, 1, 1), "soon", pd.NaT], "big": [2**70, 1.5, "z"]}
@@ -243,7 +243,7 @@ def test_a_whole_number_is_one_however_it_is_written(here, form):
     values = [*WHOLE, *NOT_WHOLE]
     rows = [{"text": f"Text {n}.", "year": value} for n, value in enumerate(values)]
     with pytest.warns(
-        wordpipe.WordpipeWarning, match="year is not always int: other values are left empty, first '2001.5'"
+        wordpipe.WordpipeWarning, match="some values of year are not of type int and are left empty, first '2001.5'"
     ):
         counts = counts_of(table(form, rows), metadata="year:int", id_field="none")
     assert counts["metadata_not_converted.year"] == len(NOT_WHOLE)
@@ -271,6 +271,6 @@ def test_numbers_of_programs_are_whole_or_not(here):
 @pytest.mark.parametrize("text", ["nan", "Infinity", "1e999"])
 def test_a_number_by_its_type_is_finite(here, text):
     (here / "in.csv").write_text(f"text,price\nA.,{text}\nB.,2.5\n")
-    with pytest.warns(wordpipe.WordpipeWarning, match="price is not always float"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="some values of price are not of type float"):
         counts_of("in.csv", metadata="price:float")
     assert [row["price"] for row in rows_of()] == [None, 2.5]

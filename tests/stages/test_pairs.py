@@ -116,12 +116,12 @@ def test_columns_by_number(here, cli):
     write_lines(here / "h.tsv", ["text\ten", "Hund\tdog"])
     assert "line 1 is a header" in cli("ingest", "h.tsv", "--text-b", "2", "-o", "c").err
     assert pairs_of("c") == [("Hund", "dog")]
-    with pytest.raises(InputError, match=r"a\.tsv: no column 4; got 3 in line 1"):
+    with pytest.raises(InputError, match=r"a\.tsv: no column 4; got 3 columns in line 1"):
         wordpipe.ingest("a.tsv", output="d", text_b="4")
-    with pytest.raises(InputError, match="columns without a header have numbers") as caught:
+    with pytest.raises(InputError, match="without a header, give the number of the column") as caught:
         wordpipe.ingest("a.tsv", output="d", text_b="en")
-    assert "--text-field 1, and of pairs --text-b 2" in str(caught.value)
-    with pytest.raises(InputError, match=r"h\.tsv: no field 'em' to take the second text from") as caught:
+    assert "--text-field 1, and for pairs --text-b 2" in str(caught.value)
+    with pytest.raises(InputError, match=r"h\.tsv: no field 'em' for the second text") as caught:
         wordpipe.ingest("h.tsv", output="d", text_b="em")
     assert caught.value.hint == "did you mean --text-b en?"
 
@@ -129,14 +129,16 @@ def test_columns_by_number(here, cli):
 def test_columns_without_a_header_are_told_of_as_such(here):
     """A first row is no list of names where it is a pair, and a whole text is not shown."""
     write_lines(here / "a.tsv", ["Der Mann findet das Haus heute.\t" + "The man finds the house today. " * 9])
-    with pytest.raises(InputError, match=r"no field 'text' to take the text from; got Der Mann .* in line 1") as caught:
+    with pytest.raises(InputError, match=r"no field 'text' for the text; got Der Mann .* in line 1") as caught:
         wordpipe.ingest("a.tsv", output="a")
-    assert "columns without a header have numbers: --text-field 1, and of pairs --text-b 2" in str(caught.value.hint)
+    assert "without a header, give the number of the column: --text-field 1, and for pairs --text-b 2" in str(
+        caught.value.hint
+    )
     assert len(str(caught.value)) < 350
     (here / "a.jsonl").write_text('{"body": "Der Mann"}\n')
     with pytest.raises(InputError, match="got body") as caught:
         wordpipe.ingest("a.jsonl", output="a", text_b="en")
-    assert caught.value.hint == "name the right one with --text-field"
+    assert caught.value.hint == "use --text-field to name the field that holds the text"
 
 
 def test_empty_sides_are_left_out_counted_and_said(here):
@@ -150,8 +152,8 @@ def test_empty_sides_are_left_out_counted_and_said(here):
         "documents_dropped_empty": 1, "documents_dropped_empty_source": 1, "documents_dropped_empty_target": 1,
     }  # fmt: skip
     assert made.counts["documents_read"] == made.counts["documents_kept"] + 3
-    assert "pairs whose first text is empty are left out, the first: a.de:2" in made.warnings
-    assert "pairs without a second text are left out, the first: a.de:3" in made.warnings
+    assert "left out pairs whose first text is empty, first in a.de:2" in made.warnings
+    assert "left out pairs without a second text, first in a.de:3" in made.warnings
 
 
 def test_records_and_texts_without_a_second_text_are_left_out(here):

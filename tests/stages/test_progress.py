@@ -36,7 +36,7 @@ def test_every_phase_has_a_total(built, handbook, tmp_path, run, seen):
     wordpipe.embed(tmp_path / "model", tmp_path / "corpus", output=tmp_path / "sentences", **how, run=run)
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index", type="hnsw", run=run)
     whole = ("embedding", "comparing words and vectors", "counting words", "fitting the transform")
-    for phase in (*whole, "adding up", "listing the words", "finding n-grams"):
+    for phase in (*whole, "adding up counts", "listing the words", "finding n-grams"):
         done = [report.done for report in seen[phase]]
         assert done == sorted(done)
         assert done[-1] == seen[phase][-1].total

@@ -237,7 +237,7 @@ def test_ids_are_integers_where_all_are(here, ids, kind, stored):
         assert read_schema(corpus, "corpus").field("record_id").type == kind
     assert [row["record_id"] for row in rows_of("corpus")] == stored
     assert made.counts.get("records_without_id", 0) == ids.count(None)
-    assert any("without an id, first in a.jsonl:1" in text for text in made.warnings) == (None in ids)
+    assert any("have no id, first in a.jsonl:1" in text for text in made.warnings) == (None in ids)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_an_id_is_found_by_itself_and_said(here, cli, records, found):
     write_jsonl(here / "a.jsonl", [{"text": f"T{n}.", **record} for n, record in enumerate(records)])
     result = cli("ingest", "a.jsonl", "-o", "corpus")
     assert result.code == 0
-    assert ("each record's id is its field" in result.err) == (found is not None)
+    assert ("holds the ids of the records" in result.err) == (found is not None)
     rows = rows_of("corpus")
     assert [row.get("record_id") for row in rows] == (found or [None])
     assert ("record_id" in rows[0]) == (found is not None)
@@ -272,13 +272,13 @@ def test_an_id_field_that_is_not_there_is_an_error_at_the_first_record(here, for
     else:
         write_jsonl(here / "a.jsonl", [*records, {"text": "The last.", "ticket": 1}])
     given = records if form == "memory" else source
-    with pytest.raises(InputError, match="no field 'ticket' to take the ids from; got text, ticket_id, year") as caught:
+    with pytest.raises(InputError, match="no field 'ticket' for the ids; got text, ticket_id, year") as caught:
         corpus_of(given, id_field="ticket")
-    assert caught.value.hint == "did you mean ticket_id? Name the right one with --id-field"
+    assert caught.value.hint == "did you mean ticket_id? Use --id-field to name the field that holds the ids"
     assert not (here / "corpus").exists()
     with pytest.raises(InputError) as caught:
         corpus_of(given, id_field="zzz")
-    assert caught.value.hint == "name the right one with --id-field"
+    assert caught.value.hint == "use --id-field to name the field that holds the ids"
     assert corpus_of(given, id_field="ticket_id").counts["documents_kept"] >= 300
 
 
@@ -296,9 +296,11 @@ def test_only_the_first_records_of_all_must_have_the_id_field(here):
 def test_what_becomes_of_values_of_another_type_is_said(here):
     write_jsonl(here / "a.jsonl", [{"text": "One.", "year": 1}, {"text": "Two.", "year": "MM"}])
     (told,) = corpus_of("a.jsonl", metadata=("year:int",)).warnings
-    assert told.startswith("year is not always int: other values are left empty, first 'MM' in a.jsonl, line 2; ")
+    assert told.startswith(
+        "some values of year are not of type int and are left empty, first 'MM' in a.jsonl, line 2; "
+    )
     (told,) = corpus_of("a.jsonl", metadata=("year",)).warnings
-    assert told.endswith("so its column is text; the first other one: a.jsonl, line 2")
+    assert told.endswith("so all are kept as text; another type first in a.jsonl, line 2")
     assert [row["year"] for row in rows_of("corpus")] == ["1", "MM"]
 
 
@@ -310,7 +312,7 @@ def test_two_records_of_one_id_are_an_error_that_names_both(here):
     with pytest.raises(InputError) as caught:
         corpus_of(["a.jsonl", "b.jsonl"])
     assert caught.value.message == "b.jsonl, line 2: two records have the same id; got '2', as in a.jsonl, line 2"
-    assert "--id-field names another field, or none" in caught.value.hint
+    assert "use --id-field to name another field" in caught.value.hint
     made = corpus_of(["a.jsonl", "b.jsonl"], bad_records="skip")
     assert made.counts["records_skipped_duplicate_id"] == 1
     assert made.counts["documents_dropped_duplicate"] == 1  # the same record once more is no error
@@ -345,7 +347,7 @@ def test_columns_of_ours_are_filled_where_a_field_is_named(here):
 )
 def test_spans_beyond_the_text_are_refused(here, spans):
     write_jsonl(here / "a.jsonl", [{"text": "Fine."}, {"text": "Four.", "ents": spans}])
-    with pytest.raises(InputError, match=r"a\.jsonl, line 2: field 'ents' holds no span of the text"):
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2: a value of field 'ents' is not a span of the text"):
         corpus_of("a.jsonl", spans_field="ents")
     assert corpus_of("a.jsonl", spans_field="ents", bad_records="skip").counts["records_skipped_spans"] == 1
 
@@ -409,7 +411,7 @@ def test_an_update_has_the_rows_and_columns_of_a_fresh_corpus(here, seed):
             sorted((here / "in").iterdir())[rng.randrange(3)].unlink()
         made = corpus_of("in", update=True)
         fresh = corpus_of("in", output="fresh")
-        warnings = [one for one in made.warnings if "left the corpus, no longer there" not in one]
+        warnings = [one for one in made.warnings if "from the corpus, no longer found" not in one]
         assert (made.recipe, warnings) == (fresh.recipe, fresh.warnings)
         with Artifact("corpus") as one, Artifact("fresh") as other:
             assert read_schema(one, "corpus").equals(read_schema(other, "corpus"), check_metadata=True)
@@ -488,7 +490,7 @@ def test_values_of_programs_become_what_records_have(here):
         ([1, 2], ConfigError, "dicts such as"),
         (5, ConfigError, "this is not a source of text"),
         ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is no mapping"),
-        ([{"body": "A."}], InputError, "no field 'text' to take the text from; got body"),
+        ([{"body": "A."}], InputError, "no field 'text' for the text; got body"),
     ],
 )
 def test_what_is_neither_is_refused(here, given, error, message):
@@ -525,8 +527,8 @@ def test_a_field_that_is_not_there_is_said_even_with_q(here, cli):
     wrong = ("--title-field", "headlin", "--metadata", "yeer,zzz", "--label-field", "labl")
     told = cli("ingest", "a.jsonl", "-o", "corpus", "-q", *wrong).err
     assert "no record has the field 'headlin' of --title-field; did you mean headline?" in told
-    assert "no record has the field 'yeer' of --metadata: the column is empty; did you mean year?" in told
-    assert "'zzz' of --metadata: the column is empty; there are text, headline, year" in told
+    assert "no record has the field 'yeer' (--metadata), so the column is empty; did you mean year?" in told
+    assert "'zzz' (--metadata), so the column is empty; the fields are text, headline, year" in told
     assert "'labl' of --label-field" in told
     assert cli("ingest", "a.jsonl", "-o", "corpus", "-q").err == ""
 
@@ -544,7 +546,7 @@ def test_a_folder_that_lost_its_manifest_is_no_text(here, index):
     shutil.copytree(index.parent / "corpus", here / "kept" / "corpus")
     (here / "kept" / "corpus" / "manifest.json").unlink()
     (here / "kept" / "a.txt").write_text("Text.")
-    with pytest.raises(ArtifactError, match="holds tables of wordpipe, and no manifest"):
+    with pytest.raises(ArtifactError, match="holds tables of wordpipe, but no manifest"):
         corpus_of("kept/corpus")
     corpus_of("kept", output="out")
     assert [row["text"] for row in rows_of("out")] == ["Text."]

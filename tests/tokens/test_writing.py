@@ -182,7 +182,7 @@ SPACED = Tokenizer(models.BPE({"a": 0, " ": 1, "a ": 2}, [("a", " ")]))
     [
         ("vocab-txt", trained("bpe"), "for WordPiece"),
         ("vocab-txt", HOLES, "not 0, 1, 2"),
-        ("vocab-txt", BROKEN, "break its line"),
+        ("vocab-txt", BROKEN, "contains a line break"),
         ("vocab-merges", trained("wordpiece"), "for BPE"),
         ("vocab-merges", UNIGRAM, "for BPE"),
         ("vocab-merges", SPACED, "white space"),
@@ -193,15 +193,15 @@ SPACED = Tokenizer(models.BPE({"a": 0, " ": 1, "a ": 2}, [("a", " ")]))
         ("tiktoken", with_pre_tokenizer(pre_tokenizers.ByteLevel(False, use_regex=False)), "one pattern"),
         ("tiktoken", with_pre_tokenizer(pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(False)])), "one pattern"),
-        ("tiktoken", bpe(["ab"], []), "makes the token"),  # a token without a merge would be joined by its rank
-        ("tiktoken", bpe(["ab", "bc", "abc"], [("a", "b"), ("b", "c"), ("a", "bc")]), "makes the token"),
+        ("tiktoken", bpe(["ab"], []), "make the token"),  # a token without a merge would be joined by its rank
+        ("tiktoken", bpe(["ab", "bc", "abc"], [("a", "b"), ("b", "c"), ("a", "bc")]), "make the token"),
         ("tiktoken", bpe([], [], dropout=0.5), "dropout"),
     ],
 )  # fmt: skip
 def test_a_format_that_cannot_hold_it_says_why_and_names_those_that_can(form, tokenizer, words, tmp_path):
     with pytest.raises(ConfigError, match=words) as caught:
         exported(tokenizer, form, tmp_path)
-    fitting = caught.value.hint.removeprefix("formats that can: ").split(", ")
+    fitting = caught.value.hint.removeprefix("use another format: ").split(", ")
     assert {"tokenizer-json", "transformers"} <= set(fitting) <= set(FORMATS) - {form}
     for other in fitting:
         exported(tokenizer, other, tmp_path)

@@ -57,9 +57,9 @@ class ExpansionLimit:
             raise InputError(
                 "looks like a decompression bomb",
                 where=self.name,
-                got=f"{self.given >> 20} MiB out of {self.taken} bytes",
-                expected=f"at most {self.max_expand}:1 after {_ALWAYS_ALLOWED >> 20} MiB",
-                hint="if the source is to be trusted, raise --max-expand",
+                got=f"{self.given >> 20} MiB from {self.taken} compressed bytes",
+                expected=f"at most {self.max_expand} times the compressed size, or {_ALWAYS_ALLOWED >> 20} MiB",
+                hint="if you trust this source, raise --max-expand",
             )
 
 
@@ -104,7 +104,7 @@ def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) 
                 raise InputError(f"the {kind} stream is damaged", where=limit.name, got=error) from None
             member = None if member.eof else member
     if member is not None or not members:
-        raise InputError(f"the {kind} stream ends early", where=limit.name, hint="fetch or make the file again")
+        raise InputError(f"the {kind} stream ends early", where=limit.name, hint="download or create the file again")
 
 
 def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
@@ -148,7 +148,9 @@ def read_blocks(
             raise StorageError("reading failed", where=f"{name}, byte {offset}", got=error.strerror or error) from None
         if not block:
             if stop is not None and offset < stop:
-                raise StorageError("the file was cut short while it was read", where=name, hint="run it again")
+                raise StorageError(
+                    "the file became shorter while it was read", where=name, hint="run the command again"
+                )
             return
         on_block(block)
         offset += len(block)
@@ -269,7 +271,8 @@ class Decoder:
             ends = before.count("\n") + before.count("\r") - before.count("\r\n")
             place = f"{self.name}, line {line + ends}, byte {offset + len(before.encode())}"
         if self.bad_bytes == "fail":
-            raise InputError("invalid UTF-8", where=place, hint="convert it with iconv, or choose another --bad-bytes")
+            hint = "convert the file to UTF-8 with iconv, or use --bad-bytes replace or --bad-bytes skip"
+            raise InputError("invalid UTF-8", where=place, hint=hint)
         if self.bad_bytes == "skip":
             self.ledger.warn("bad_bytes", f"dropped a line with invalid UTF-8: {place}")
             self.ledger.add("lines_skipped_bad_bytes")

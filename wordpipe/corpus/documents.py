@@ -427,7 +427,9 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
             if lost := len(spans) - len(record.own["spans"] or ()):
                 ledger.add("spans_dropped_blank", lost)
                 place = f"{record.source}:{record.line}"
-                ledger.warn("blank_spans", f"spans of white space around a text are left out, first in {place}")
+                ledger.warn(
+                    "blank_spans", f"left out spans that hold only the white space around a text, first in {place}"
+                )
     # without a text a pair is counted below, and of others the title is the text
     elif settings.is_pairs or record.is_pair:
         record.text = ""
@@ -459,15 +461,13 @@ def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
         ledger.add("documents_dropped_empty")
     elif not record.text:
         ledger.add("documents_dropped_empty_source")
-        ledger.warn("empty_source", f"pairs whose first text is empty are left out, the first: {place}")
+        ledger.warn("empty_source", f"left out pairs whose first text is empty, first in {place}")
     elif not second:
         ledger.add("documents_dropped_empty_target")
-        ledger.warn("empty_target", f"pairs without a second text are left out, the first: {place}")
+        ledger.warn("empty_target", f"left out pairs without a second text, first in {place}")
     elif max(len(record.text.encode()), len(second.encode())) > settings.max_document_bytes:
         ledger.add("documents_dropped_long")
-        message = (
-            f"pairs with a text of more than {settings.max_document_bytes:,} bytes are left out, the first: {place}"
-        )
+        message = f"left out pairs with a text of more than {settings.max_document_bytes:,} bytes, first in {place}"
         ledger.warn("long_pair", f"{message} (--max-document-bytes)")
     else:
         return True

@@ -30,7 +30,7 @@ _NEAR, _LISTED = (
     3,
     20,
 )  # names of fields that are told of: spelled like one that is not there, and of all that there are
-_NUMBERED = "; columns without a header have numbers: --text-field 1, and of pairs --text-b 2"
+_NUMBERED = "; without a header, give the number of the column: --text-field 1, and for pairs --text-b 2"
 
 
 class Fields:
@@ -68,7 +68,8 @@ class Fields:
             return first, True
         if not 1 <= numbers[0] <= numbers[-1] <= len(first):
             number = numbers[0] if numbers[0] < 1 else numbers[-1]
-            got, hint = f"{len(first)} in line 1", "columns are counted from 1; CSV is parted by commas, TSV by tabs"
+            got = f"{len(first)} column{'s' * (len(first) != 1)} in line 1"
+            hint = "columns are numbered from 1; commas separate the columns of CSV, tabs those of TSV"
             raise InputError(f"no column {number}", where=self.source, got=got, hint=hint)
         # a header names a field that a setting asks for
         usual = type(self.settings).model_fields
@@ -102,12 +103,12 @@ class Fields:
         found = list(names)
         if self.settings.text_field not in found:
             what, hint = (
-                f"no field {self.settings.text_field!r} to take the text from",
-                "name the right one with --text-field",
+                f"no field {self.settings.text_field!r} for the text",
+                "use --text-field to name the field that holds the text",
             )
             hint += _NUMBERED if first_row else ""
             if near := [name for name in found if name.strip().lower() == self.settings.text_field.strip().lower()]:
-                hint = f"names are compared letter by letter: did you mean --text-field {near[0]!r}?"
+                hint = f"capital letters and spaces count in names: did you mean --text-field {near[0]!r}?"
             raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
         self.refuse_repeated(name for name in found if name in self._named)
 
@@ -132,9 +133,9 @@ class Fields:
         """
         found, name = list(names), self.settings.text_b
         if name and name not in found:
-            what, got = f"no field {name!r} to take the second text from", _listed(found, first_row=first_row)
+            what, got = f"no field {name!r} for the second text", _listed(found, first_row=first_row)
             near = near_fields(name, [one for one in found if one != self.settings.text_field])
-            hint = f"name the right one with --text-b{_NUMBERED if first_row else ''}"
+            hint = f"use --text-b to name the field that holds the second text{_NUMBERED if first_row else ''}"
             hint = f"did you mean --text-b {' or '.join(near)}?" if near else hint
             raise InputError(what, where=self.source, got=got, hint=hint)
 
@@ -145,10 +146,10 @@ class Fields:
             InputError: a setting names it, and they do not have it.
         """
         if self._id and self._needs_id and head and self._id not in (seen := dict.fromkeys(chain(*head))):
-            what, got = f"no field {self._id!r} to take the ids from", ", ".join([*seen][:_LISTED])
+            what, got = f"no field {self._id!r} for the ids", ", ".join([*seen][:_LISTED])
             near = near_fields(self._id, [name for name in seen if name != self.settings.text_field])
             meant = f"did you mean {' or '.join(near)}? " if near else ""
-            hint = f"{meant}{'N' if near else 'n'}ame the right one with --id-field"
+            hint = f"{meant}{'U' if near else 'u'}se --id-field to name the field that holds the ids"
             raise InputError(what, where=self.source, got=got, hint=hint)
         if self.settings.id_field != "auto":
             return
@@ -158,7 +159,7 @@ class Fields:
             if values and name not in taken and all(_is_id(value) for value in values):
                 self._id = name
                 self._taken.add(name)
-                self.ledger.notes[f"each record's id is its field {name!r} (--id-field)"] = None
+                self.ledger.notes[f"the field {name!r} holds the ids of the records (--id-field)"] = None
                 return
 
     def wants(self, name: str) -> bool:
@@ -190,11 +191,13 @@ class Fields:
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
-            ledger.warn("no_text", f"records without {settings.text_field!r}, first in {self.source}:{line}")
+            ledger.warn(
+                "no_text", f"left out records without the field {settings.text_field!r}, first in {self.source}:{line}"
+            )
             return None
         # a text that is none stops the ingest, or is left out
         if not isinstance(text, str):
-            what, hint = f"field {settings.text_field!r} is not a string", "name another with --text-field"
+            what, hint = f"field {settings.text_field!r} is not a string", "use --text-field to name another field"
             self.bad("text", what, line, got=type(text).__name__, hint=hint)
             return None
         # columns of ours, then the fields that are carried
@@ -238,8 +241,8 @@ class Fields:
         if type(number) is not float or math.isfinite(number):
             return value
         self.ledger.add_named("values_not_finite", name)
-        message = "values that are no finite number (NaN, Infinity) are left empty, first"
-        self.ledger.warn("not_finite", f"{message} {name!r} in {self.source}:{line}")
+        message = "numbers that are not finite (NaN, Infinity) are left empty, first in field"
+        self.ledger.warn("not_finite", f"{message} {name!r}, {self.source}:{line}")
         return None
 
     def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:
@@ -284,10 +287,10 @@ class Fields:
             value = self._convert(value, self._casts[name], name, line)
         if value is None:
             self.ledger.add("records_without_id")
-            message = f"records without {name!r}, so without an id, first in {self.source}:{line}"
+            message = f"records without the field {name!r} have no id, first in {self.source}:{line}"
             self.ledger.warn("no_id", message)
         elif not _is_id(value):
-            what, hint = f"field {name!r} is no id", "name another with --id-field, or none with --id-field none"
+            what, hint = f"field {name!r} holds no id", "use --id-field to name another field, or --id-field none"
             self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
             return False
         own["record_id"] = value if value is None or type(value) is int else self._as_text(value)
@@ -301,8 +304,8 @@ class Fields:
                 span = dict(zip(("start", "end", "label"), span, strict=True))
             start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
             if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
-                expected = f"objects with start, end (0 to {len(text)}, the text's length) and label"
-                what = f"field {self.settings.spans_field!r} holds no span of the text"
+                expected = f"an object with start, end (0 to {len(text)}, the length of the text) and label"
+                what = f"a value of field {self.settings.spans_field!r} is not a span of the text"
                 self.bad("spans", what, line, got=_shown(span), expected=expected)
                 return None
             if len(tidy) != len(text):  # a line end of two characters has become one
@@ -347,8 +350,8 @@ class Fields:
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
             message = (
-                f"{name} is not always {kind}: other values are left empty, first {str(value)[:40]!r} in {self.source}, "
-                f"line {line}; --metadata {name} without the type keeps all, as text"
+                f"some values of {name} are not of type {kind} and are left empty, first {str(value)[:40]!r} in "
+                f"{self.source}, line {line}; --metadata {name} without the type keeps all values as text"
             )
             self.ledger.warn(f"convert {name}", message)
             return None

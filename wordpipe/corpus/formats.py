@@ -72,15 +72,15 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",
-            begins=(b"PAR1",), text_share=1.8, hint="let its name end so: mv FILE STEM.parquet",
+            begins=(b"PAR1",), text_share=1.8, hint="change the ending of its name: mv FILE STEM.parquet",
         ),
-        Reader("conll", "CoNLL's columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
+        Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
-            "squad", "SQuAD's JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
+            "squad", "SQuAD JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
             looks_like=_READERS + "labelled:is_squad", rank=3,
         ),
         Reader(
-            "label-first", "lines of fastText", read=_READERS + "labelled:read_label_first", fields="own",
+            "label-first", "fastText lines", read=_READERS + "labelled:read_label_first", fields="own",
             looks_like=_READERS + "labelled:is_label_first", rank=1, of_txt="read",
         ),
         Reader("python", "docstrings of a package", read=_READERS + "package:read", takes="source", text_share=0.15),
@@ -109,42 +109,42 @@ NOT_READ = (
     ),
     _kind(
         "slides", ".pptx", ".odp", inside_zip=(b"ppt/", b"opendocument.presentation"), is_document=True,
-        hint="save them as PDF, and turn that into text: soffice --headless --convert-to pdf FILE --outdir converted; "
-        "pdftotext converted/NAME.pdf",
+        hint="save the slides as PDF, then turn the PDF into text: soffice --headless --convert-to pdf FILE --outdir "
+        "converted; pdftotext converted/NAME.pdf",
     ),
     _kind("EPUB", ".epub", inside_zip=(b"application/epub+zip",), is_document=True, hint=_PANDOC.format("epub")),
     _kind("OpenDocument", ".odt", inside_zip=(b"opendocument.text",), is_document=True, hint=_PANDOC.format("odt")),
     _kind(
         "old Office", ".doc", ".xls", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
-        hint="save it as plain text, a table as CSV: soffice --headless --convert-to txt:Text FILE --outdir converted",
+        hint="save it as plain text (a table as CSV): soffice --headless --convert-to txt:Text FILE --outdir converted",
     ),
     _kind("RTF", ".rtf", begins=(b"{\\rtf",), in_letters=True, is_document=True, hint=_PANDOC.format("rtf")),
     _kind(
         "mail", ".eml", ".mbox", looks_like=_LOOKS + "is_mail", in_letters=True, is_document=True,
-        hint="save it as text in the program that reads mail; or read it as it is, with its headers, by --format txt",
+        hint="save it as text in your mail program; or use --format txt to read the file as it is, with its headers",
     ),
     _kind(
         "vCard or iCalendar", ".vcf", ".ics", looks_like=_LOOKS + "is_calendar", in_letters=True,
-        hint="export it as CSV, which is read; or read it as it is by --format txt",
+        hint="export it as CSV; or use --format txt to read the file as it is",
     ),
     _kind("uuencode", looks_like=_LOOKS + "is_uuencode", in_letters=True, hint="decode it first: uudecode FILE"),
     _kind("base64", looks_like=_LOOKS + "is_base64", in_letters=True, hint="decode it first: base64 -d FILE > STEM.decoded"),
-    _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="it is a key or a certificate"),
+    _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="the file holds a key or a certificate"),
     _kind(
         "notebook", ".ipynb", looks_like=_LOOKS + "is_notebook", in_letters=True, is_document=True,
         hint="turn it into text first: jupyter nbconvert --to markdown FILE --output-dir converted",
     ),
     _kind(
         "web archive", ".mht", ".mhtml", looks_like=_LOOKS + "is_web_archive", in_letters=True,
-        hint="save the page as HTML alone, which is read",
+        hint="save only the HTML of the page",
     ),
     _kind(
         "SVG", ".svg", looks_like=_LOOKS + "is_svg", of_txt="refuse", in_letters=True,
-        hint="it is a picture; read its markup as text with --format txt",
+        hint="an SVG file is a picture; use --format txt to read its markup as text",
     ),
     _kind(
         "XML", ".xml", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
-        hint="turn it into text first, or read the markup as text with --format txt",
+        hint="turn it into text first, or use --format txt to read the markup as text",
     ),
     _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="turn it into text first: ps2ascii FILE STEM.txt"),
     _kind(
@@ -152,28 +152,28 @@ NOT_READ = (
     ),
     _kind(
         "picture", ".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".webp", begins=(b"\x89PNG", b"GIF8", b"\xff\xd8\xff"),
-        hint="read what is written on it first: tesseract FILE STEM",
+        hint="recognise the text of the picture first: tesseract FILE STEM",
     ),
     _kind(
         "SQLite", ".sqlite", ".sqlite3", begins=(b"SQLite format 3\0",),
-        hint="write its tables as CSV first: sqlite3 -header -csv FILE 'SELECT * FROM name_of_a_table' > STEM.csv",
+        hint="export its tables as CSV first: sqlite3 -header -csv FILE 'SELECT * FROM name_of_a_table' > STEM.csv",
     ),
     _kind(
         "pickle", ".pkl", ".pickle", begins=(b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"),
-        hint="a pickle is a program that could do anything when it is opened: write JSON Lines or Parquet from Python instead",
+        hint="a pickle can run any program when it is opened: write JSON Lines or Parquet from Python instead",
     ),
     _kind(
         "Arrow, ORC or Avro", ".arrow", ".feather", ".orc", ".avro", begins=(b"ARROW1", b"FEA1", b"ORC\x0a", b"Obj\x01"),
-        hint="write Parquet, CSV or JSON Lines with the program that made this file",
+        hint="save the data as Parquet, CSV or JSON Lines with the program that made this file",
     ),
     _kind(
-        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"), hint="unpack it and name the folder: unzip FILE -d STEM"
+        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"), hint="unpack it and ingest the folder: unzip FILE -d STEM"
     ),
     _kind(
         "tar", ".tar", ".tgz", looks_like=_LOOKS + "is_tar",
-        hint="unpack it and name the folder: mkdir STEM && tar -xf FILE -C STEM",
+        hint="unpack it and ingest the folder: mkdir STEM && tar -xf FILE -C STEM",
     ),
-    _kind("archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "), hint="unpack it and name the folder"),
+    _kind("archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "), hint="unpack it and ingest the folder"),
 )  # fmt: skip
 """Kinds of files that hold no plain text, in the order in which they are looked for."""
 

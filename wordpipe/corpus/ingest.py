@@ -345,7 +345,7 @@ class Ingest:
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
             found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
             if self.settings.bad_records == "fail":
-                found.hint = "--id-field names another field, or none; --bad-records skip leaves out the later record"
+                found.hint = "use --id-field to name another field, or --bad-records skip to leave out the later record"
                 raise found from None
             ledger.skip("duplicate_id", found.message)
             return None
@@ -391,7 +391,7 @@ class Ingest:
                 ledger.warn(f"missing {name}", self.missing[-1])
         for name, place in self._columns.mixed().items():
             message = (
-                f"the values of {name!r} are of several types, so its column is text; the first other one: {place}"
+                f"the values of {name!r} are of several types, so all are kept as text; another type first in {place}"
             )
             ledger.warn(f"mixed {name}", message)
         # values and fields that were left out
@@ -399,12 +399,12 @@ class Ingest:
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
             ledger.warn("long", f"values of more than {LONGEST_VALUE >> 10} kB are left out: {listed}")
         if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
-            ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are carried; not, for example, {left[0]!r}")
+            ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are kept; left out, for example: {left[0]!r}")
         # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
-                message = f"no document fell into the split {split!r}: {kept} documents are few for that"
+                message = f"the split {split!r} got no document: {kept} documents are too few to fill all splits"
                 ledger.warn(split, message)
 
         self._note_equal_lines()
@@ -415,13 +415,11 @@ class Ingest:
         shown = ", ".join(names[:3])
         where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
         is_dropped = any("dropped" in name or "skipped" in name for name in counts)
-        hint = f"name files that hold text{'; the counts say what was dropped' if is_dropped else ''}"
+        hint = f"give files that contain text{'; the counts show what was dropped' if is_dropped else ''}"
         if first := ledger.warned.get(NOT_TEXT):
-            hint = f"what was found holds no plain text: {first}"
+            hint = f"the files contain no plain text: {first}"
         if self.settings.text_b and counts.get("documents_dropped_empty_target"):
-            hint = (
-                "plain text has no second text: --format tsv reads columns between tabs, --parallel two files of lines"
-            )
+            hint = "plain text has no second text: use --format tsv for columns, or --parallel for two files of lines"
         return InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
 
     def _hold_none_out(self, kept: int) -> None:
@@ -431,25 +429,27 @@ class Ingest:
             self._ledger.add(f"documents_{split}", -self._ledger[f"documents_{split}"])
         self._ledger.add("documents_train", kept)
         which = "the only document is" if kept == 1 else f"all {kept:,} documents are"
-        self._ledger.notes[f"{which} to train on: none is held out, as nothing else would be left"] = None
+        self._ledger.notes[
+            f"{which} used for training: no document is held out, because no text to train on would be left"
+        ] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:
         """Say how many records were left out, and how many came before."""
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
-            text = "1 record has a text" if repeats == 1 else f"{repeats:,} records have a text"
-            ledger.notes[f"{text} that came before: kept, as their ids differ"] = None
+            text = "1 record has" if repeats == 1 else f"{repeats:,} records have"
+            ledger.notes[f"{text} the text of an earlier record, but another id: kept"] = None
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
         if first := ledger.warned.get(NOT_TEXT):
             kinds = ledger.named("files_not_text")
             listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-            ledger.warned[NOT_TEXT] = f"passed over, as they hold no plain text: {listed}; the first: {first}"
+            ledger.warned[NOT_TEXT] = f"skipped files without plain text: {listed}; the first: {first}"
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
                 f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to an earlier record in "
-                f"all fields that are carried, {first}; --no-deduplicate keeps all records"
+                f"all fields that are kept, {first}; --no-deduplicate keeps all records"
             )
 
     def _note_equal_lines(self) -> None:
@@ -460,7 +460,7 @@ class Ingest:
         first, *others = lines.values()
         if [first] == others and first >= _MANY_LINES and not self.settings.parallel:
             self._ledger.notes[
-                f"both files have {first:,} lines: if they are translations line by line, --parallel reads them as pairs"
+                f"both files have {first:,} lines: if they are translations line by line, use --parallel to read pairs"
             ] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:
@@ -479,8 +479,8 @@ class Ingest:
     def _missing(self, option: str, name: str) -> str:
         seen = [*self._ledger.fields_seen]
         near = near_fields(name, seen)
-        empty = ": the column is empty" if option == "--metadata" else ""
+        empty = ", so the column is empty" if option == "--metadata" else ""
         if near:
-            return f"no record has the field {name!r} of {option}{empty}; did you mean {', '.join(near)}?"
-        there = f"; there are {', '.join(seen[:20])}" if seen else ""
-        return f"no record has the field {name!r} of {option}{empty}{there}"
+            return f"no record has the field {name!r} ({option}){empty}; did you mean {', '.join(near)}?"
+        there = f"; the fields are {', '.join(seen[:20])}" if seen else ""
+        return f"no record has the field {name!r} ({option}){empty}{there}"

@@ -29,7 +29,7 @@ _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
 _SHOWN_WAYS = 3
 _UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
 _BINARY = "binary"
-_RAW = "or read it as it is by --format txt"
+_RAW = "or use --format txt to read the file as it is"
 _UNPACKED_BY = {"gz": "gzip -dc", "bz2": "bzip2 -dc", "xz": "xz -dc", "zst": "zstd -dc"}
 _FEW_CONTROLS = 3  # of which a short text may have some: Ctrl-Z at its end, a NUL, marks of a printer
 _WIDE_BYTES = 4096  # looked at for UTF-16 and UTF-32
@@ -91,7 +91,9 @@ def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: 
     if settings.format == "auto" and of_txt and of_txt[0].of_txt == "read":
         return of_txt[0].name
     for one in [one for one in of_txt if one.of_txt == "warn"][:1]:
-        message = f"{name} looks like {one.title}, and was read as text: --format {one.name} reads it as that"
+        message = (
+            f"{name} looks like {one.title}, but was read as plain text: use --format {one.name} to read {one.title}"
+        )
         ledger.warn("looks", message)
     return "txt"
 
@@ -152,7 +154,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
         return None
     packed = compression_of(head)
     if packed != "none":
-        hint = f"let its name end so: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
+        hint = f"change the ending of its name: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
         return NotText(f"{packed} compression", f"{hint}; {_RAW}")
     head = head[:HEAD_BYTES]
     if (kind := _kind_of(head, is_plain=is_plain)) is not None:
@@ -161,7 +163,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
     body = head.rstrip(BLANK_END)
     controls = len(body) - len(body.translate(None, _CONTROL))
     if controls > max(_FEW_CONTROLS, len(body) // 100) or (controls > 1 and 3 * controls > len(body)):
-        return NotText(_BINARY, "name its --format to read it all the same: --format txt")
+        return NotText(_BINARY, "to read the file anyway, use --format txt")
     return None
 
 
@@ -291,5 +293,5 @@ def left_out(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) 
         folder, slash, name = examples[kind][0].rpartition("/")
         pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
         pattern = examples[kind][0] if pattern.startswith("/") else pattern
-        yield f"those of them that are text are read where they are named too, for example {shlex.quote(pattern)}"
+        yield f"if some of these files hold text, give them as sources too, for example {shlex.quote(pattern)}"
     yield from (f"{kind}: {way}" for kind, way in ways.items())

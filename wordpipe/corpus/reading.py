@@ -91,7 +91,7 @@ def read_records(
         return
     if reader.takes == "file" and source.kind == "stream":
         what = f"{reader.title} cannot be read from a stream"
-        raise InputError(what, where=source.name, hint="name the file itself")
+        raise InputError(what, where=source.name, hint="give the name of a file, not a stream")
 
     def note(block: bytes) -> None:
         on_bytes(len(block))

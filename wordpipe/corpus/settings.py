@@ -51,100 +51,114 @@ class IngestSettings(Settings):
 
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto",
-        "what one document of text is: the file, a block between blank lines, or a line; auto is the file, and of "
+        "what becomes one document of text: the file, a block between blank lines, or a line; auto: the file, but for "
         f"{', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]} the section below a heading",
         section="Documents",
     )
     first_line_title: bool = setting(
-        False, "the first line of a file or block of plain text is its title, not part of its text", expert=True
+        False, "use the first line of each file or block of plain text as its title, not as text", expert=True
     )
     newline: Newline = setting(
         "auto",
-        "what a single newline is; auto decides for each document by whether its lines are wrapped at a width",
+        "what a single newline is: the end of a paragraph, or a space; auto: a space in documents whose lines are wrapped at "
+        "a fixed width",
         expert=True,
     )
-    format: Format = setting("auto", "read every source as this, whatever its name and even if it looks binary")
+    format: Format = setting(
+        "auto",
+        "format of all sources, whatever their names and even if they look binary; auto: recognised by name or content",
+    )
     text_field: str = setting(
         "text",
-        "field or column that holds the text; of CSV and TSV without a header its number, from 1",
+        "field or column that holds the text; for CSV and TSV without a header, its number from 1",
         metavar="NAME",
         min_length=1,
         section="Records",
     )
     title_field: str = setting(
-        "title", "field or column that holds the title, where there is one", metavar="NAME", expert=True
+        "title", "field or column that holds the title, if there is one", metavar="NAME", expert=True
     )
     id_field: str = setting(
         "auto",
-        "field that holds the record's own id; every hit shows it; auto: id or _id, where the first records have one; "
+        "field that holds the id of a record, which search results show; auto: id or _id, if the first records have one; "
         "none: no ids",
         metavar="NAME",
         min_length=1,
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "carry only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); without it all fields are "
-        "carried",
+        "keep only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); if not given: all fields",
         metavar="NAME[:TYPE],…",
         read=_parted_by_commas,
         check=_refuse_no_columns,
     )
-    no_metadata: bool = setting(False, "carry no field beside text, title and id", expert=True)
+    no_metadata: bool = setting(False, "keep no fields besides text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
         "fail",
-        "stop at a record that cannot be read, or leave it out; records left out are counted, the first five named",
+        "stop at a record that cannot be read, or leave it out; records left out are counted, and the first five are shown",
         expert=True,
     )
     text_b: str = setting(
         "",
-        "field that holds the second text of a pair; a pair is one row, and left out where either text is empty; of CSV and "
-        "TSV without a header its number, from 1",
+        "field that holds the second text of a pair; a pair is one row, and is left out if one of its texts is empty; for "
+        "CSV and TSV without a header, its number from 1",
         metavar="NAME",
     )
     parallel: bool = setting(
         False,
-        "pair the lines of two files; each line of the first SOURCE with the same line of the second",
+        "make pairs from two files: each line of the first SOURCE with the same line of the second SOURCE",
     )
     label_field: str = setting(
         "",
-        "field that holds what the record is labelled as: a string, a number or a list of strings",
+        "field that holds the label of a record: a string, a number or a list of strings",
         metavar="NAME",
         expert=True,
     )
     tags_field: str = setting("", "field that holds a list of tags", metavar="NAME", expert=True)
     spans_field: str = setting(
         "",
-        "field that holds stretches of the text: a list of objects with start, end (in characters) and label",
+        "field that holds spans of the text: a list of objects with start, end (in characters) and label",
         metavar="NAME",
         expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
-        "replace", "invalid UTF-8: put U+FFFD for it, drop the line, or stop", expert=True, section="What is kept"
+        "replace",
+        "what to do with invalid UTF-8: replace it by U+FFFD, drop the line, or stop",
+        expert=True,
+        section="What is kept",
     )
     deduplicate: bool = setting(
-        True, "keep only the first of documents with the same text; of records, of those equal in all fields"
+        True,
+        "keep only the first of several documents with the same text; of records, the first of those equal in all fields",
     )
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(
-        16 << 20, "longer records are split at a space", ge=1024, le=1 << 30, expert=True, section="Bounds"
+        16 << 20,
+        "maximum size of a record in bytes; longer records are split at a space",
+        ge=1024,
+        le=1 << 30,
+        expert=True,
+        section="Bounds",
     )
-    max_sentence_chars: int = setting(2000, "longer sentences are split at a space", ge=20, le=1 << 20, expert=True)
+    max_sentence_chars: int = setting(
+        2000, "maximum length of a sentence; longer sentences are split at a space", ge=20, le=1 << 20, expert=True
+    )
     max_expand: int = setting(
         200,
-        "a compressed source may grow to at most this many times its size, beyond the first 64 MiB",
+        "maximum size of an unpacked source, as a multiple of its compressed size (64 MiB are always allowed)",
         ge=2,
         expert=True,
     )
     update: bool = setting(
         False,
-        "copy what comes from sources that have not changed from the corpus at the output; the others are read",
+        "read only new and changed sources; the rows of unchanged sources are copied from the corpus at the output",
         recipe=False,
         section="Update",
     )
     drop_missing: bool = setting(
         False,
-        "an update may leave out sources of the corpus that still exist; without this option it stops with their names",
+        "let an update drop sources that still exist but are not named; if not given, it stops and lists these sources",
         recipe=False,
         expert=True,
     )
@@ -175,20 +189,22 @@ class IngestSettings(Settings):
     @checked
     def _settings_fit_together(self) -> None:
         if self.valid + self.test >= 1:
-            raise ValueError(f"valid + test = {self.valid} + {self.test} leaves nothing to train on: keep it below 1")
+            raise ValueError(
+                f"valid + test = {self.valid} + {self.test} leaves no text for training: the sum must be below 1"
+            )
         if self.first_line_title and self.documents == "line":
-            raise ValueError("first_line_title needs documents of more than a line: documents = file or block")
+            raise ValueError("first_line_title needs documents of more than one line: use documents = file or block")
         if self.parallel:
             fields = type(self).model_fields
             extra = [name for name in _NOT_OF_LINES if getattr(self, name) != fields[name].default]
             extra += ["format"] * (self.format not in ("auto", "txt"))
             if extra:
                 raise ValueError(
-                    f"parallel reads two files of lines, of which {', '.join(extra)} says nothing: leave it out"
+                    f"parallel reads two files of lines and cannot use {', '.join(extra)}: leave out {', '.join(extra)}"
                 )
         if self.format != "auto" and READERS[self.format].fields == "own":
             names = ("text_field", "text_b", "label_field", "tags_field", "spans_field")
             if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:
-                raise ValueError(f"format {self.format} says itself what is what: leave out {', '.join(extra)}")
+                raise ValueError(f"format {self.format} defines its fields itself: leave out {', '.join(extra)}")
         if self.metadata and self.no_metadata:
-            raise ValueError("metadata names fields to carry, and no_metadata carries none: give only one of the two")
+            raise ValueError("metadata names fields to keep, but no_metadata keeps no fields: give only one of the two")

@@ -106,7 +106,7 @@ class Source:
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
-            raise InputError("the file is gone", where=self.name) from None
+            raise InputError("the file no longer exists", where=self.name) from None
         except OSError as error:
             raise StorageError("cannot be read", where=self.name, got=error.strerror) from None
         with file, _named(self.name):
@@ -128,7 +128,7 @@ class Source:
             if all(map(self.stamp.is_of, (os.fstat(file.fileno()), self.path.stat()))):
                 return
         hint = "ingest a copy, or wait until no program writes to this file"
-        raise StorageError("the file has changed while it was read", where=self.name, hint=hint)
+        raise StorageError("the file changed while it was read", where=self.name, hint=hint)
 
 
 class Stamp(NamedTuple):
@@ -205,7 +205,10 @@ def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = Fals
         finder.add(text)
     if not finder.found:
         skipped = ", ".join(f"{number} {kind}" for kind, number in sorted(finder.skipped.items()))
-        got, hint = f"only skipped files ({skipped})" if skipped else "no files", "put text files there, or name others"
+        got, hint = (
+            f"only skipped files ({skipped})" if skipped else "no files",
+            "put text files there, or give other sources",
+        )
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
     found = finder.named()
     if parallel:
@@ -217,14 +220,14 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
     """Raise unless what was found are two files, or streams, of lines."""
     are_files = all(source.kind != "package" for source in found) and not any(Path(text).is_dir() for text in texts)
     if len(texts) != 2 or len(found) != 2 or not are_files:  # two by one pattern would be in no order of the user's
-        what, expected = "parallel texts are two files", "the file of the first texts, then that of the second"
+        what, expected = "parallel needs two files", "the file of the first texts, then the file of the second texts"
         got, hint = f"{len(found)} source{'s' * (len(found) != 1)}", "wordpipe ingest --parallel FIRST SECOND -o CORPUS"
         raise InputError(what, where=", ".join(texts), got=got, expected=expected, hint=hint)
     for source in found:
         form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")
         if read_as == "auto" and form not in (None, "txt", "md"):
-            hint = "pairs of records: --text-field and --text-b name their fields; lines all the same: --format txt"
-            raise InputError(f"{ending} files hold no plain lines", where=source.name, hint=hint)
+            hint = "for pairs of records, use --text-field and --text-b; to read the files as lines anyway, use --format txt"
+            raise InputError(f"{ending} files do not hold plain lines of text", where=source.name, hint=hint)
 
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:
@@ -299,7 +302,7 @@ class _Finder:
         elif not has_magic(text):
             raise _missing(text)
         elif not (matches := sorted(glob(text, recursive=True))):  # noqa: PTH207  (Path.glob refuses absolute patterns)
-            raise _missing(text) if url_of(text) is not None else InputError("no file matches", where=text)
+            raise _missing(text) if url_of(text) is not None else InputError("no file matches this pattern", where=text)
         else:
             for match in matches:
                 self._add_path(Path(match), is_found=len(matches) > 1)
@@ -310,12 +313,12 @@ class _Finder:
         if path.is_dir():
             if is_broken_artifact(path):
                 what, hint = (
-                    "this folder holds tables of wordpipe, and no manifest",
-                    f"name its files: {path}/*.parquet",
+                    "this folder holds tables of wordpipe, but no manifest",
+                    f"give the files: {path}/*.parquet",
                 )
                 raise ArtifactError(
-                    f"{what}: a broken artifact is no source of text", where=path,
-                    hint=f"make the artifact again; to read its tables all the same, {hint}",
+                    f"{what}: a broken artifact cannot be a source of text", where=path,
+                    hint=f"make the artifact again; to read its tables anyway, {hint}",
                 )  # fmt: skip
             self._add_folder(path)
             return
@@ -364,11 +367,11 @@ class _Finder:
         try:
             found = path.stat()
         except FileNotFoundError:
-            raise InputError("the link leads nowhere", where=path) from None
+            raise InputError("the link points to a file that does not exist", where=path) from None
         except OSError as error:
             raise StorageError("cannot be read", where=path, got=error.strerror) from None
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
-            raise InputError("neither a file nor a folder nor a pipe", where=path)
+            raise InputError("not a file, a folder or a pipe", where=path)
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
         # what it is read as
@@ -380,7 +383,7 @@ class _Finder:
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
         elif READERS[form].takes == "file" and compression != "none":
             raise InputError(
-                f"{READERS[form].title} is read from plain files only", where=path, hint="decompress it first"
+                f"compressed {READERS[form].title} is not read", where=path, hint="decompress the file first"
             )
         else:
             source = Source(
@@ -414,7 +417,7 @@ def _kind(path: Path) -> tuple[str | None, str, Compression]:
 
 def _known() -> str:
     endings = sorted(ending for ending, one in ENDINGS.items() if one.read)
-    return f"{' '.join(endings)}, each also {' '.join(_COMPRESSIONS)}"
+    return f"{' '.join(endings)}, or compressed: {' '.join(_COMPRESSIONS)}"
 
 
 def shown_path(path: Path) -> str:
@@ -429,7 +432,7 @@ def shown_path(path: Path) -> str:
 
 def _missing(text: str) -> InputError:
     if (url := url_of(text)) is not None:
-        hint = "a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
+        hint = "give a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
         return InputError("the object or folder does not exist", where=str(url), hint=hint)
     path = Path(text)
     try:
@@ -437,9 +440,9 @@ def _missing(text: str) -> InputError:
     except (OSError, ValueError):
         near = []
     hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
-    hint = hint if near else "name files, folders or globs; - is standard input, python:NAME a package"
+    hint = hint if near else "give files, folders or patterns (*.txt); - is standard input, python:NAME is a package"
     if not near and len(text.split()) > 1:
-        hint += '; in Python a text is {"text": …}'
+        hint += '; in Python, give a text as {"text": …}'
     return InputError(
         "the file or folder does not exist", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint
     )

@@ -297,7 +297,7 @@ def _sure(model: PretokenModel) -> EncodeStrings:
             raise InputError(
                 "the tokenizer has no token for a part of the text, and no unknown token",
                 got=data[starts[row] : ends[row]].tobytes().decode(errors="replace"),
-                hint="give another --tokenizer, or train one",
+                hint="use another --tokenizer, or train a new one",
             )
         return ids, offsets
 

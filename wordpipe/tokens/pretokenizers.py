@@ -286,7 +286,9 @@ def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[st
                 f"{name} cuts words at vowel signs and other marks; --pretokenizer marks gives longer tokens"
             )
         if settings.strip_accents:
-            warnings.append("--strip-accents takes the vowel signs off words, too, in scripts that write them as marks")
+            warnings.append(
+                "--strip-accents also removes vowel signs from words, in scripts that write vowels as marks"
+            )
     return name, warnings
 
 
@@ -300,7 +302,7 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
     """Return a warning about text without spaces."""
-    fate = "tokens may reach from one word into the next"
+    fate = "a token may hold parts of two words"
     if algorithm == "word":
         fate = "whole clauses count as words; bpe and unigram find shorter units"
     elif algorithm == "wordpiece" and name == "gpt2":
@@ -308,7 +310,7 @@ def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
             "words are cut at vowel signs, so that no clause is unknown as a whole; bpe and unigram give longer tokens"
         )
     elif algorithm == "wordpiece" and scripts == ["Chinese"]:
-        fate = "every Chinese character is a word of its own, and a token; bpe and unigram find longer ones"
+        fate = "every Chinese character becomes a token of its own; bpe and unigram find longer tokens"
     elif algorithm == "wordpiece":
         fate = "clauses of more than 100 characters become unknown; bpe and unigram know all characters"
-    return f"no spaces mark words in {', '.join(scripts)}; with {algorithm} and {name}, {fate}"
+    return f"{', '.join(scripts)}: there are no spaces between words; with {algorithm} and {name}, {fate}"

@@ -47,7 +47,9 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
     """
     value = parse_json(data, where, what="not a JSON file", error=InputError)
     if not isinstance(value, dict):
-        raise InputError("not what is expected there", where=where, got=type(value).__name__, expected="a JSON object")
+        raise InputError(
+            "the file does not hold a JSON object", where=where, got=type(value).__name__, expected="a JSON object"
+        )
     return value
 
 
@@ -66,7 +68,7 @@ def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:
     Raises:
         InputError: not a tokenizer.
     """
-    with library_errors("not a tokenizer.json that tokenizers can read", where):
+    with library_errors("the library tokenizers cannot read this tokenizer.json", where):
         tokenizer = Tokenizer.from_str(data.decode())
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -132,7 +134,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
     vocabulary = _lines_of_vocabulary(read_file(path / "vocab.txt"), where, warn)
     for role in ("unk", "cls", "sep"):
         if names[role] not in vocabulary:
-            raise InputError(f"the vocabulary lacks its {role} token", where=where, expected=names[role])
+            raise InputError(f"the vocabulary has no {role} token", where=where, expected=names[role])
     # whether case is folded: as the folder says, else as the vocabulary looks
     lowercase = config.get("do_lower_case")
     if lowercase is None:
@@ -140,10 +142,10 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         lowercase = all(
             token == token.lower() for token in vocabulary if token not in special and token[:7] != "[unused"
         )
-        fate = "lower-cased" if lowercase else "left as it is"
-        warn(f"{where}: nothing says whether text is lower-cased; it is {fate}, as in the vocabulary")
+        fate = "lower-cased" if lowercase else "not lower-cased"
+        warn(f"{where}: no file says whether text is lower-cased; as in the vocabulary, text is {fate}")
     # the parts of BERT's tokenizer
-    with library_errors("tokenizers cannot use these files", str(path)):
+    with library_errors("the library tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(
             clean_text=True,
@@ -171,7 +173,7 @@ def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
         raise InputError("a token without an id", where=where, got=f"{wrong[0]!r}: {vocabulary[wrong[0]]!r}")
     merges = list(_lines_of_merges(read_file(path / "merges.txt"), str(path / "merges.txt")))
     prefix = bool(config.get("add_prefix_space", False))
-    with library_errors("tokenizers cannot use these files", str(path)):
+    with library_errors("the library tokenizers cannot use these files", str(path)):
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         tokenizer.decoder = decoders.ByteLevel()
@@ -194,7 +196,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
     family = "" if name in _GENERAL else name.removesuffix("Fast").removesuffix("Tokenizer")
     if family not in ("", *known):
         raise InputError(
-            "a class of tokenizer that these files alone do not define",
+            "these files alone do not define this class of tokenizer",
             where=path / "tokenizer_config.json",
             got=name,
             expected=", ".join(f"{part}Tokenizer" for part in known),
@@ -222,7 +224,7 @@ def _lines_of_vocabulary(data: bytes, where: str, warn: Callable[[str], None]) -
     for number, line in enumerate(lines):
         token = line.removesuffix("\r")
         if token in vocabulary:
-            warn(f"{where}:{number + 1}: the token {token!r} is there twice; the later id counts")
+            warn(f"{where}:{number + 1}: the token {token!r} occurs twice; its later id is used")
         vocabulary[token] = number
     return vocabulary
 
@@ -234,7 +236,10 @@ def _lines_of_merges(data: bytes, where: str) -> Iterator[tuple[str, str]]:
             continue
         if not (left and parted and right) or " " in right:
             raise InputError(
-                "not a merge", where=f"{where}:{number}", got=repr(line[:80]), expected="two tokens and a space"
+                "this line is not a merge",
+                where=f"{where}:{number}",
+                got=repr(line[:80]),
+                expected="two tokens with a space between",
             )
         yield left, right
 
@@ -253,12 +258,12 @@ def _optional(path: Path) -> dict[str, Any]:
 def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> None:
     """Add the tokens beside the vocabulary; each must get the id that the folder gives."""
     for where, number, token in sorted(_beside(path, config), key=lambda found: found[1]):
-        with library_errors("tokenizers cannot add this token", where):
+        with library_errors("the library tokenizers cannot add this token", where):
             if tokenizer.token_to_id(token.content) is None:
                 (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         if (got := tokenizer.token_to_id(token.content)) != number:
             raise InputError(
-                f"the token {token.content!r} cannot have its id", where=where, got=got, expected=number,
+                f"the token {token.content!r} does not get the id of the folder", where=where, got=got, expected=number,
                 hint="the files of the folder do not belong together",
             )  # fmt: skip
 
@@ -308,16 +313,19 @@ def _unknown(path: Path, data: bytes) -> InputError:
     """Return the error for a file in another format; it names the program that converts the file."""
     if path.suffix == ".tiktoken" or _TIKTOKEN.match(data):
         return InputError(
-            "a tiktoken file, which transformers converts", where=path, expected=_TAKEN,
+            "this is a tiktoken file: convert it with transformers first", where=path, expected=_TAKEN,
             hint=f"from transformers.convert_slow_tokenizer import TikTokenConverter; "
             f"TikTokenConverter({path.name!r}, pattern=…, extra_special_tokens=[…]).converted().save('tokenizer.json')",
         )  # fmt: skip
     if path.suffix in (".model", ".spm") or _SENTENCEPIECE.match(data):
         return InputError(
-            "a sentencepiece model, which transformers converts", where=path, expected=_TAKEN, hint=CONVERTER
+            "this is a sentencepiece model: convert it with transformers first",
+            where=path,
+            expected=_TAKEN,
+            hint=CONVERTER,
         )
-    hint = f"name the folder: {path.parent}" if path.name in ("vocab.txt", "vocab.json", "merges.txt") else None
-    return InputError("not a kind of tokenizer that is known", where=path, expected=_TAKEN, hint=hint)
+    hint = f"give the folder instead: {path.parent}" if path.name in ("vocab.txt", "vocab.json", "merges.txt") else None
+    return InputError("unknown format of a tokenizer", where=path, expected=_TAKEN, hint=hint)
 
 
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
@@ -327,16 +335,16 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
         raise InputError("the tokenizer has no tokens", where=path)
     if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
         raise InputError(
-            "the ids are too far apart for a table of ids",
+            "the ids are too large for a table of all ids",
             where=path,
-            got=f"{len(vocabulary)} tokens, the last id is {top}",
+            got=f"{len(vocabulary)} tokens, but the largest id is {top}",
         )
     parts = json.loads(tokenizer.to_str())
     patterns = set(json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "Regex"))
     for pattern in sorted(filter(_may_explode, patterns)):
         warn(
-            f"{path}: its pattern {pattern!r} is not one that is known to take time in proportion to the text; on text "
-            "made for it, it may run very long"
+            f"{path}: the pattern {pattern!r} is unknown; cutting text by an unknown pattern may take very long, if the "
+            "text was made to slow it down"
         )
     return tokenizer
 

@@ -39,38 +39,37 @@ class TokenizeSettings(Settings):
 
     algorithm: Literal["bpe", "wordpiece", "unigram", "word", "char"] = setting(
         "bpe",
-        "BPE, WordPiece as BERT has it, a unigram language model, whole words, or single characters",
+        "BPE, WordPiece as in BERT, a unigram language model, whole words, or single characters",
     )
-    vocab_size: int = setting(16_000, "vocabulary size with special tokens", ge=300, le=4_000_000)
+    vocab_size: int = setting(16_000, "number of tokens in the vocabulary, with special tokens", ge=300, le=4_000_000)
     min_frequency: int = setting(
         2,
-        "a pair of tokens (or a word, or a character) seen less often gets no token of its own; not for unigram",
+        "minimum number of times that a pair of tokens (or a word, or a character) must occur to get its own token; not for "
+        "unigram",
         ge=1,
     )
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "where text is cut before the algorithm sees it; gpt2, digits (at most three together) and marks (as digits, with "
-        "vowel signs as letters) are byte-level; auto goes by the algorithm and the scripts: gpt2 or marks for bpe, bert or "
-        "gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
-        section="Where text is cut, and what is folded",
+        "where text is cut before the algorithm sees it; gpt2, digits (at most three digits together) and marks (like digits, "
+        "but vowel signs count as letters) are byte-level; auto depends on algorithm and script: gpt2 or marks for bpe, bert "
+        "or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
+        section="Cutting and normalizing text",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting(
         "none", "Unicode normal form of the text that is tokenized", expert=True
     )
-    lowercase: bool = setting(
-        False, "fold case before the tokenizer sees the text (the list of words is folded anyway)"
-    )
-    strip_accents: bool = setting(False, "take accents off letters before the text is tokenized", expert=True)
+    lowercase: bool = setting(False, "lower-case text before it is tokenized (the list of words is lower-cased anyway)")
+    strip_accents: bool = setting(False, "remove accents from letters before text is tokenized", expert=True)
     sample: float = setting(
-        1.0, "share of the documents that the tokenizer is trained on", gt=0, le=1, section="What it is trained on"
+        1.0, "share of the documents used to train the tokenizer", gt=0, le=1, section="Training data"
     )
     vocabulary: Literal["joint", "separate"] = setting(
         "joint",
-        "of pairs: one tokenizer for both texts, or one for each side; the model is then of --style vaswani",
+        "for pairs: joint trains one tokenizer for both texts, separate one for each text (their model needs --style vaswani)",
     )
     memory: str = setting(
         "1GB",
-        "memory for counting and training: above it counts go to disk, and the rarest pre-tokens are left out of training",
+        "maximum memory for counting and training; if it is full, counts go to disk and rare pre-tokens are not trained on",
         metavar="SIZE",
         check=_refuse_no_size,
         expert=True,
@@ -83,7 +82,7 @@ class TokenizeSettings(Settings):
     )
     tokenizer: Path | None = setting(
         None,
-        "use this tokenizer instead of training one; a tokenizer.json, a transformers folder, or an artifact",
+        "use this tokenizer instead of training one: a tokenizer.json, a Hugging Face transformers folder, or an artifact",
         metavar="FILE",
         artifact=("tokens", "model"),
     )
@@ -103,10 +102,10 @@ class TokenizeSettings(Settings):
     def _fit_together(self) -> None:
         if self.counts is not None and "sample" in self.model_fields_set:
             raise ValueError(
-                "counts are of the documents they were counted in: leave out sample, or count again without counts"
+                "counts were made from a fixed sample: leave out sample, or leave out counts to count again"
             )
         if self.algorithm == "unigram" and "min_frequency" in self.model_fields_set:
-            raise ValueError("unigram prunes by likelihood and not by min_frequency: leave it out")
+            raise ValueError("unigram does not use min_frequency (it prunes by likelihood): leave out min_frequency")
 
     @checked
     def _given_or_trained(self) -> None:

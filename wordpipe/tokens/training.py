@@ -65,7 +65,9 @@ def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report:
             if settings.algorithm == "unigram" or settings.min_frequency == 1
             else "; --min-frequency 1 gives more tokens"
         )
-        warnings.append(f"the text gave {size:,} tokens and not {settings.vocab_size:,}: it is too short{why}")
+        warnings.append(
+            f"the text is too short for {settings.vocab_size:,} tokens: the tokenizer has {size:,} tokens{why}"
+        )
     return Trained(tokenizer, counts, warnings)
 
 
@@ -110,7 +112,7 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
         return {}, []
     warning = (
         f"{letters:,} rare characters ({occurrences:,} occurrences) got no token and become {UNK}; "
-        "a larger --vocab-size keeps them, --pretokenizer gpt2 knows every byte"
+        "a larger --vocab-size gives them tokens, and --pretokenizer gpt2 has a token for every byte"
     )
     return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
 

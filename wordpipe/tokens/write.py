@@ -169,7 +169,7 @@ def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> Export
         raise ConfigError(
             f"{form} cannot hold this tokenizer: {reason}",
             where=where,
-            hint=f"formats that can: {', '.join(_fitting(data, where))}",
+            hint=f"use another format: {', '.join(_fitting(data, where))}",
         ) from None
 
 
@@ -198,22 +198,22 @@ def _vocab_txt(data: bytes, name: str, where: str) -> ExportedTokenizer:
     parts, vocabulary = _parts(data, where)
     model = parts["model"]
     if model["type"] != "WordPiece":
-        raise _CannotHoldError(f"it is for WordPiece, and the model is {model['type']}")
+        raise _CannotHoldError(f"the format is for WordPiece, but the model is {model['type']}")
     if (prefix := model["continuing_subword_prefix"]) != CONTINUING:
         raise _CannotHoldError(f"tokens within a word begin with {prefix!r}, not with {CONTINUING}")
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
-        raise _CannotHoldError("its ids are not 0, 1, 2, …")
+        raise _CannotHoldError("the ids of its tokens are not 0, 1, 2, …")
     if broken := [token for token in tokens if "\n" in token or "\r" in token]:
-        raise _CannotHoldError(f"the token {broken[0]!r} would break its line")
-    note = f"the file holds tokens alone; read it with {_bert_options(parts)}"
+        raise _CannotHoldError(f"the token {broken[0]!r} contains a line break")
+    note = f"the file holds only the tokens; read the file with {_bert_options(parts)}"
     return ExportedTokenizer({name: "".join(f"{token}\n" for token in tokens).encode()}, len(tokens), [note])
 
 
 def _bert_options(parts: Mapping[str, Any]) -> str:
     normalizer = parts["normalizer"] or {}
     if normalizer.get("type") != "BertNormalizer" or (parts["pre_tokenizer"] or {}).get("type") != "BertPreTokenizer":
-        return "the normalizer and the pre-tokenizer of tokenizer.json: BERT's own cut text otherwise"
+        return "the normalizer and the pre-tokenizer of tokenizer.json: those of BERT cut text differently"
     return f"do_lower_case={bool(normalizer['lowercase'])}"
 
 
@@ -222,12 +222,12 @@ def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
     model = _bpe(parts)
     merges = _merges(model)
     if broken := [pair for pair in merges if any(not part or part != "".join(part.split()) for part in pair)]:
-        raise _CannotHoldError(f"white space within the merge {broken[0]!r}")
+        raise _CannotHoldError(f"the merge {broken[0]!r} contains white space")
     listed = "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges)
     added = {token["content"]: token["id"] for token in parts["added_tokens"] if token["content"] not in model["vocab"]}
     vocabulary = dict(sorted((model["vocab"] | added).items(), key=lambda entry: entry[1]))
     files = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": listed.encode()}
-    note = "the files hold tokens and merges alone, not how text is cut and which tokens are special"
+    note = "the files hold only tokens and merges, not how text is cut or which tokens are special"
     return ExportedTokenizer(files, len(vocabulary), [note])
 
 
@@ -254,7 +254,9 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
         "ids: pairs of an id in tokenizer.json and the id in tiktoken",
     }
     # two files, and a note on the second
-    notes = [f"special tokens have other ids there; pattern, special tokens and ids are in {name}.json"]
+    notes = [
+        f"special tokens have other ids in tiktoken; {name}.json holds the pattern, the special tokens and all ids"
+    ]
     return ExportedTokenizer(
         {f"{name}.json": json.dumps(facts, ensure_ascii=False).encode() + b"\n", name: lines}, len(new_ids), notes
     )
@@ -264,15 +266,15 @@ def _pattern(parts: Mapping[str, Any]) -> str:
     """Return the one pattern that cuts text before the bytes are joined."""
     if parts["normalizer"] is not None:
         raise _CannotHoldError(
-            f"tiktoken does not normalise text, and this tokenizer does ({parts['normalizer']['type']})"
+            f"tiktoken does not normalise text, but this tokenizer does ({parts['normalizer']['type']})"
         )
     outer = parts["pre_tokenizer"] or {}
     steps = outer["pretokenizers"] if outer.get("type") == "Sequence" else [outer]
     *before, last = steps
     if last.get("type") != "ByteLevel":
-        raise _CannotHoldError("tiktoken is for byte-level BPE, and this tokenizer is not byte-level")
+        raise _CannotHoldError("tiktoken is for byte-level BPE, but this tokenizer is not byte-level")
     if last["add_prefix_space"]:
-        raise _CannotHoldError("tiktoken does not put a space before the text, and this tokenizer does")
+        raise _CannotHoldError("tiktoken does not put a space before the text, but this tokenizer does")
     if not before and last["use_regex"]:
         from wordpipe.tokens.pretokenizers import GPT2  # not above: a training writes its tokenizer without it
 
@@ -281,14 +283,14 @@ def _pattern(parts: Mapping[str, Any]) -> str:
         split = before[0]
         if split["behavior"] == "Isolated" and not split["invert"] and "Regex" in split["pattern"]:
             return str(split["pattern"]["Regex"])
-    raise _CannotHoldError("tiktoken cuts text by one pattern, and this tokenizer does it in other ways")
+    raise _CannotHoldError("tiktoken cuts text by one pattern, but this tokenizer cuts text in another way")
 
 
 def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
     """Return id and bytes of every regular token, in an order in which joining the lowest rank first gives the same ids."""
     model = _bpe(parts)
     if model.get("dropout") or model.get("unk_token") or model.get("byte_fallback"):
-        raise _CannotHoldError("its model has dropout, an unknown token or byte fallback")
+        raise _CannotHoldError("the model has dropout, an unknown token or byte fallback")
     special = {token["content"] for token in parts["added_tokens"]}
     places = {pair: place for place, pair in enumerate(_merges(model))}
     first: dict[str, int] = {}
@@ -299,7 +301,7 @@ def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
     ]
     order = [(number, _bytes_of(token)) for _, number, token in sorted(regular)]
     if lost := set(range(256)) - {token[0] for _, token in order if len(token) == 1}:
-        raise _CannotHoldError(f"it has no token for the byte {min(lost):#04x}")
+        raise _CannotHoldError(f"the tokenizer has no token for the byte {min(lost):#04x}")
     _check_merges([token for _, token in order], places, ignore_merges=bool(model.get("ignore_merges")))
     return order
 
@@ -320,7 +322,9 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
             continue  # taken only where a whole pre-token is this token, by both
         place = -1 if pair is None else places.get((spelled_bytes(pair[0]), spelled_bytes(pair[1])), -1)
         if place <= before:
-            raise _CannotHoldError(f"no order of ranks makes the token {spelled_bytes(token)!r} as the merges do")
+            raise _CannotHoldError(
+                f"the ranks of tiktoken cannot make the token {spelled_bytes(token)!r} as the merges do"
+            )
         before = place
 
 
@@ -379,9 +383,9 @@ def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:
 def _bpe(parts: Mapping[str, Any]) -> dict[str, Any]:
     model: dict[str, Any] = parts["model"]
     if model["type"] != "BPE":
-        raise _CannotHoldError(f"it is for BPE, and the model is {model['type']}")
+        raise _CannotHoldError(f"the format is for BPE, but the model is {model['type']}")
     if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        raise _CannotHoldError("its tokens are marked as parts or ends of words")
+        raise _CannotHoldError("its tokens have marks for parts or ends of words")
     return model
 
 

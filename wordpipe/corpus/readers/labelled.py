@@ -111,11 +111,13 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
         first, size = first if tokens or is_bad else number, size + len(line)
         if not is_bad and (wrong := _wrong_columns(cells, width)):
             is_bad = True
-            hint = "a blank line ends a sentence; tabs, or spaces, part the columns"
+            hint = "a blank line ends a sentence; tabs or spaces separate the columns"
             fields.bad("columns", wrong[0], number, got=wrong[1], expected=wrong[2], hint=hint)
         # without blank lines the whole file would be held
         if size > longest:
-            hint = "blank lines part sentences; raise --max-document-bytes where it is right so"
+            hint = (
+                "separate sentences by blank lines; for a sentence that is really so long, raise --max-document-bytes"
+            )
             raise InputError(
                 "the sentence is too long", where=f"{fields.source}, line {first}", expected=f"at most {longest} bytes",
                 hint=hint,
@@ -129,27 +131,26 @@ def _columns(cells: list[str], number: int, fields: Fields) -> int:
     """Return the number of columns, by the first line with a token; note which column is read."""
     if len(cells) < _LEAST_COLUMNS:
         raise InputError(
-            "a line has a token and no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
-            expected="columns parted by tabs or spaces, the tag in the last",
-            hint="--format txt reads plain text, --format label-first lines that begin with a label",
+            "a line has a token but no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
+            expected="columns separated by tabs or spaces, with the tag in the last column",
+            hint="use --format txt for plain text, --format label-first for lines that begin with a label",
         )  # fmt: skip
     if len(cells) > _LEAST_COLUMNS:
-        fields.ledger.notes[f"{fields.source}: tags are column {len(cells)}; of the others the first alone is read"] = (
-            None
-        )
+        note = f"{fields.source}: column 1 holds the tokens, column {len(cells)} the tags; other columns are not read"
+        fields.ledger.notes[note] = None
     return len(cells)
 
 
 def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
     """Return what is wrong with a line, what it has, and what was expected."""
     if len(cells) != width:
-        what = "a line has another number of columns than the first"
+        what = "a line does not have as many columns as the first line"
         return what, f"{len(cells)}: {_cut(' '.join(cells))!r}", str(width)
     if cells[0].split() != [cells[0]]:
         what = "a token is empty" if not cells[0].strip() else "a token contains white space"
         return what, repr(_cut(cells[0])), "one word"
     if not cells[-1].strip():
-        return "a token has no tag", repr(_cut(cells[0])), "a tag in the last column; of no name it is O"
+        return "a token has no tag", repr(_cut(cells[0])), "a tag in the last column (O for a token without a name)"
     return None
 
 
@@ -174,13 +175,13 @@ def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Ite
         # each line by itself: its labels and its text
         labels, text = _fast_labels(line) if fast else _one_label(line, mark)
         if not labels or not all(labels):
-            what = "a line has no label" if not labels else "a label has no name"
+            what = "a line has no label" if not labels else "a label is empty"
             hint = f"labels {before}, as in the first lines"
             fields.bad("label", what, number, got=repr(_cut(line)), expected="a label, then the text", hint=hint)
             continue
         # of fastText a label may stand nowhere else
         if PREFIX in text and fast and any(word.startswith(PREFIX) for word in text.split()):
-            what, hint = "a label stands within the text", "put all labels first"
+            what, hint = "a label is inside the text", "put all labels at the beginning of the line"
             fields.bad("label", what, number, got=repr(_cut(line)), hint=hint)
             continue
         values = {"label": labels[0] if len(labels) == 1 else labels, "text": text}
@@ -228,7 +229,8 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
         if not isinstance(paragraphs, list):
             fields.bad(
                 "article", "an article has no paragraphs", place, place=f"article {place}", got=_keys(article),
-                expected="SQuAD's JSON: title and paragraphs", hint="of other objects: jq -c '.data[]' FILE > FILE.jsonl",
+                expected="an article of SQuAD: title and paragraphs",
+                hint="for other JSON, write one object per line: jq -c '.data[]' FILE > FILE.jsonl",
             )  # fmt: skip
             continue
         for paragraph in paragraphs:
@@ -236,8 +238,8 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
             context, questions = known.get("context"), known.get("qas")
             if not isinstance(context, str) or not isinstance(questions, list):
                 fields.bad(
-                    "paragraph", "a paragraph has no passage, or no questions", place, place=f"article {place}",
-                    got=_keys(paragraph), expected="context, a string, and qas, a list",
+                    "paragraph", "a paragraph has no passage or no questions", place, place=f"article {place}",
+                    got=_keys(paragraph), expected="context (a string) and qas (a list)",
                 )  # fmt: skip
                 continue
             for question in questions:
@@ -264,8 +266,10 @@ def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str
         for answer in answers if isinstance(answers, list) else [answers]:
             span, wrong = _span(answer, context)
             if span is None:
-                hint = "offsets count characters (Unicode code points) of the context from 0"
-                fields.bad("answer", "an answer is not where it says", number, place=place, got=wrong, hint=hint)
+                hint = "answer_start counts the characters (Unicode code points) of the context before the answer"
+                fields.bad(
+                    "answer", "an answer is not at its place in the passage", number, place=place, got=wrong, hint=hint
+                )
                 return None
             spans.append(span)
     return {"text": context, "text_b": known["question"], "id": known.get("id"), "spans": spans}
@@ -276,19 +280,19 @@ def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
     known = answer if isinstance(answer, dict) else {}
     text, start = known.get("text"), known.get("answer_start")
     if not isinstance(text, str) or not text or type(start) is not int:
-        return None, f"no text and answer_start: {_cut(json.dumps(answer))}"
+        return None, f"no text or no answer_start: {_cut(json.dumps(answer))}"
     found = context[start : start + len(text)] if start >= 0 else ""
     if found != text:
-        return None, f"{_cut(found)!r} at {start} for {_cut(text)!r}"
+        return None, f"{_cut(found)!r} at {start}, not {_cut(text)!r}"
     return {"start": start, "end": start + len(text), "label": None}, ""
 
 
 def _articles(text: "_JsonText") -> Iterator[Any]:
     """Yield the items of the list `data` of one JSON object, one at a time; its other members are skipped."""
-    others = "one JSON object per line is read: jq -c '{}' FILE > FILE.jsonl"
+    others = "write one JSON object per line: jq -c '{}' FILE > FILE.jsonl"
     if (mark := text.peek()) != "{":
         got = "a list" if mark == "[" else repr(mark) if mark else "nothing"
-        raise text.error("this JSON is none of SQuAD's", got=got, hint=others.format(".[]"))
+        raise text.error("this JSON is not in the format of SQuAD", got=got, hint=others.format(".[]"))
     # the members of the object in order; only the items of data are given
     text.take("{")
     names: list[str] = []
@@ -306,12 +310,14 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
     text.take("}")
     # what follows, or is missing, says that it is another kind of file
     if text.peek() == "{":
-        raise text.error("these are several JSON objects", got="JSON Lines", hint="--format jsonl reads JSON Lines")
+        raise text.error(
+            "the file holds several JSON objects", got="JSON Lines", hint="use --format jsonl for JSON Lines"
+        )
     if text.peek():
-        raise text.error("something follows the JSON object", got=repr(text.peek()))
+        raise text.error("there is more text after the JSON object", got=repr(text.peek()))
     if "data" not in names:
         got = f"an object with {', '.join(names[:8]) or 'nothing'}"
-        raise text.error("this JSON is none of SQuAD's", got=_cut(got), hint=others.format("."))
+        raise text.error("this JSON is not in the format of SQuAD", got=_cut(got), hint=others.format("."))
 
 
 class _JsonText:
@@ -365,14 +371,14 @@ class _JsonText:
             except json.JSONDecodeError as error:
                 if held > self._longest:
                     expected, hint = f"at most {self._longest} bytes", "raise --max-document-bytes"
-                    raise self.error("an article is too long, or no JSON", expected=expected, hint=hint) from None
+                    raise self.error("an article is too long or is not JSON", expected=expected, hint=hint) from None
                 # twice as much each time: what is long is not read again and again
                 if self._read(held):
                     continue
                 got = f"{error.msg.removesuffix(' at')} at column {error.colno}"
                 raise self.error("not JSON", at=error.pos, got=got) from None
             except (RecursionError, ValueError) as error:
-                raise self.error("JSON that cannot be read", got=str(error)[:_SHOWN]) from None
+                raise self.error("this JSON cannot be read", got=str(error)[:_SHOWN]) from None
             if end == len(self._text) and self._read(_AT_ONCE):
                 continue  # a number may go on
             self._at = min(end, len(self._text))

@@ -207,7 +207,7 @@ def read_json_lines(opened: Opened) -> Iterator[Record]:
 
 def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Number, length and object of each line that has one."""
-    hint = "one JSON object per line"
+    hint = "write one JSON object per line"
     for number, line in lines:
         if line.isspace():
             continue
@@ -313,7 +313,7 @@ def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) ->
             cells = next(rows, None)
         # a cell that never ends has taken all lines up to where the reader gave up
         except csv.Error as error:
-            fields.bad("bad_quotes", "bad CSV", line, got=error, hint="mend the quotes there")
+            fields.bad("bad_quotes", "bad CSV", line, got=error, hint="fix the quotes in this line")
             before += rows.line_num
             rows = csv.reader(texts, delimiter=delimiter, strict=True)
             continue
@@ -364,14 +364,14 @@ def _named_cells(
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     for line, cells in rows:
         if len(cells) > len(names):
-            expected, hint = f"at most {len(names)}", "mend the quotes or tabs there"
+            expected, hint = f"at most {len(names)}", "fix the quotes or tabs in this line"
             fields.bad(
                 "too_many_cells", f"more cells than {holder} has", line, got=len(cells), expected=expected, hint=hint
             )
             continue
         if len(cells) < len(names):
             fields.ledger.add("rows_with_missing_cells")
-            message = f"rows with fewer cells than the {len(names)} of the header, the others are empty, first in"
+            message = f"rows have fewer cells than the header ({len(names)}); the missing cells are empty, first in"
             fields.ledger.warn("missing_cells", f"{message} {fields.source}:{line}")
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))
 
@@ -429,9 +429,9 @@ def parallel_records(
             numbers = [file.number for file in files]
             longer = files[numbers.index(max(numbers))].source.name
             raise InputError(
-                "the two files do not have equally many lines", where=f"{first.name}, {second.name}",
+                "the two files must have the same number of lines", where=f"{first.name}, {second.name}",
                 got=f"{numbers[0]:,} and {numbers[1]:,} lines",
-                hint=f"line {line:,} of {longer} is the first without a partner; look for a line that was lost or added above",
+                hint=f"line {line:,} of {longer} has no matching line; look for a lost or added line before line {line:,}",
             )  # fmt: skip
         own = {"text_b": second_text}
         yield Record(text, first.name, line, own=own, width=len(second_text), lines_follow=False)

@@ -224,7 +224,9 @@ def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
     for key, lines in chunks:
         if key in fields:
             ledger.add_named("front_matter_repeated", key)
-            ledger.warn("front_matter", f"a field of front matter comes twice, and only the first is carried: {key}")
+            ledger.warn(
+                "front_matter", f"a field occurs twice in the front matter, and only its first value is kept: {key}"
+            )
         else:
             fields[key] = _value(lines)
     ledger.add("front_matter_comments", found["block"].count("\n#") + found["block"].startswith("#"))

@@ -270,7 +270,8 @@ def section_records(
             outline = Outline(ledger)  # what it was told before it broke is in the text below, too
             ledger.add("parts_read_as_plain_text")
             ledger.warn(
-                "markup", f"{markup.name} too deep or too long to be parsed, read as plain text: {source}, line {first}"
+                "markup",
+                f"{markup.name} nested too deeply or too long to parse, so read as plain text: {source}, line {first}",
             )
             yield Record(text, source, first, newline="space")
             continue

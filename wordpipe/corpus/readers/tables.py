@@ -118,7 +118,7 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         if getattr(error, "errno", None):  # the disk's own; of damaged files pyarrow says OSError without a number
             raise StorageError("reading failed", where=fields.source, got=error) from None
         got = " ".join(str(error).split())
-        raise InputError("not a sound Parquet file", where=fields.source, got=got) from None
+        raise InputError("not a valid Parquet file", where=fields.source, got=got) from None
 
 
 def _refuse_bomb(about: pq.FileMetaData, limit: ExpansionLimit) -> None:
@@ -233,7 +233,10 @@ def _pandas_column(values: Any) -> Any:
 
 
 def _no_table(frame: Any, fields: Fields) -> InputError:
-    what, hint = "one column is no table", f'name it: series.to_frame("{fields.settings.text_field}")'
+    what, hint = (
+        "one column is not a table",
+        f'make a table of the column: series.to_frame("{fields.settings.text_field}")',
+    )
     return InputError(what, where=fields.source, got=type(frame).__name__, hint=hint)
 
 
@@ -242,8 +245,8 @@ def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dic
     text_field = fields.settings.text_field
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            hint = f'give each as a dict: {{"{text_field}": …}}'
-            what = "an item is no mapping of field names to values"
+            hint = f'give each item as a dict: {{"{text_field}": …}}'
+            what = "an item is not a mapping of field names to values"
             fields.bad("not_object", what, number, got=type(row).__name__, hint=hint)
             continue
         try:

@@ -192,8 +192,8 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
         job.warn(text, always=text in reader.missing)
     if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
         job.warn(  # a whole book is one document: what compares documents then has nothing to compare
-            f"all {sentences:,} sentences are one document: none is held out, train static has no negatives, and a "
-            "search per document has one answer; --documents block parts text at blank lines, line at every line"
+            f"all {sentences:,} sentences are one document: no text is held out, `train static` has no negatives, and a "
+            "search for documents has only one answer; --documents block splits text at blank lines, line at every line"
         )
     read = job.counts.get("bytes_read", 0) - reader.bytes_copied
     job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
@@ -227,7 +227,7 @@ def _open_previous(
         job.note(f"{reason}: all sources are read")
         return None
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
-        job.note("the corpus has another number of rows than its sources gave: all sources are read")
+        job.note("the number of rows in the corpus is not what its sources gave: all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
     schema = read_schema(artifact, "corpus")
@@ -240,11 +240,11 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     """Why the rows of a previous corpus are not those that would be read now; None where they are."""
     before, now = artifact.manifest.settings, settings.recipe()
     if changed := [name for name in now if before.get(name) != now[name]]:
-        return f"{changed[0]} was {before.get(changed[0])} and is {now[changed[0]]}"
+        return f"the setting {changed[0]} was {before.get(changed[0])} and is now {now[changed[0]]}"
     if artifact.manifest.wordpipe != __version__:
         return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
     if artifact.manifest.facts.get("held_out") == NOTHING:
-        return "the corpus has no held-out documents, as it had few"
+        return "the corpus was too small for held-out documents"
     return None
 
 
@@ -257,8 +257,8 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
     if not are_files or chosen.parallel or len(parts) == 1:
         if asked_for or options.engine != "local":
             job.note(
-                f"one process reads the sources: only files of more than {PART_BYTES >> 20} MiB together are parted, and one "
-                "file alone if it is plain text with a document for each line or block, JSON Lines, or TSV"
+                f"one process reads the sources: several read files of more than {PART_BYTES >> 20} MiB together; one file is "
+                "split only if it is plain text with a document for each line or block, JSON Lines, or TSV"
             )
         return False
     return True
@@ -304,7 +304,7 @@ def _read_apart(
     # Ids and fields depend on all sources: some need one reading in order.
     ids = RecordIds()
     if any(ids.claim(*claimed) is not None for name in names.values() for claimed in ids_in(cache, name)):
-        job.note("ids of records come twice: all sources are read in one process")
+        job.note("several records have the same id: all sources are read in one process")
         return reader, []
     for sources, one in zip(parts, figures, strict=True):
         notes = one["notes"]
@@ -312,7 +312,9 @@ def _read_apart(
             source.seen.lines = lines  # notes name pieces by the lines of their file
             summary = SourceSummary(given["name"], given["rows"], given["ledger"])
             if not reader.take_over(summary, notes):
-                job.note("there are more fields than columns: all sources are read in one process")
+                job.note(
+                    "the sources have more fields than a corpus can have columns: all sources are read in one process"
+                )
                 return reader, []
             notes = ()
     # Put the parts together.
@@ -381,15 +383,16 @@ def check_dropped(
     if living and not allowed:
         shown = ", ".join(living[:_SHOWN])
         raise ConfigError(
-            f"{_many(living)} of the corpus still exist{'s' * (len(living) == 1)}, and the update does not name "
-            f"{'it: its' if len(living) == 1 else 'them: their'} documents would be lost",
+            f"the update does not name {_many(living)} of the corpus that still exist{'s' * (len(living) == 1)}: "
+            f"{'its' if len(living) == 1 else 'their'} documents would be lost",
             where=job.target, got=f"{shown} and {len(living) - _SHOWN:,} more" if len(living) > _SHOWN else shown,
-            expected="all sources, each time", hint="name them too, or give --drop-missing (drop_missing = true)",
+            expected="all sources in every update",
+            hint="name these sources too, or use --drop-missing (drop_missing = true) to drop their documents",
         )  # fmt: skip
-    for some, why in ((gone, "no longer there"), (living, "no longer named (--drop-missing)")):
+    for some, why in ((gone, "no longer found"), (living, "no longer named")):
         if some:
             more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
-            job.warn(f"{_many(some)} left the corpus, {why}: {', '.join(some[:_SHOWN])}{more}")
+            job.warn(f"dropped {_many(some)} from the corpus, {why}: {', '.join(some[:_SHOWN])}{more}")
 
 
 def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
@@ -403,8 +406,8 @@ def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
     if source.rows < before:
         what = "standard input" if source.name == "-" else source.name
         job.warn(
-            f"{what} gave {source.rows:,} rows and had {before:,}: it is one source, whose new rows take the place of those "
-            "before; to add to a corpus, give all of it each time, or name files"
+            f"{what} gave {source.rows:,} rows, {before:,} before: the new rows of a source replace its earlier rows; "
+            "to add to a corpus, give all rows each time, or put the new rows into a file of their own"
         )
 
 

@@ -327,8 +327,8 @@ class IngestShards:
         ]
         for one in found:
             if one.path is not None and url_of(one.path) is not None and not one.path.exists():
-                what = f"{os.uname().nodename} does not see the copy of an object"
-                hint = "all machines need one $XDG_CACHE_HOME, a folder that they share"
+                what = f"{os.uname().nodename} cannot find the copy of an object"
+                hint = "set $XDG_CACHE_HOME to the same shared folder on all machines"
                 raise StorageError(what, where=one.name, hint=hint)
         return found
 

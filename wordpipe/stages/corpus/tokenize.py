@@ -141,7 +141,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
         tokenizers = list(given)
         for side, way in ways.items():
             pretokens = (
-                _reported(job, "adding up", sum_runs(counted.runs[side.pretokens]), 0, PARTS)
+                _reported(job, "adding up counts", sum_runs(counted.runs[side.pretokens]), 0, PARTS)
                 if counts is None
                 else counted_before(counts, side)
             )
@@ -196,7 +196,7 @@ def _write_words(
         lambda size, number: size + _WORD_BYTES * number <= chosen.memory_bytes // 2,
     )
     # Write the list.
-    counts, warnings = about_left_out(kept, "words", "get no number")
+    counts, warnings = about_left_out(kept, "words", "are left out of the list")
     figures: dict[str, Any] = {"counts": counts, "warnings": warnings}
     with cache.table(WORDS, VOCABULARY, figures) as words:
         for batch in kept.strings.batches(VOCABULARY):
@@ -233,8 +233,8 @@ def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
     job.counts |= counts
     if special := counts["tokens_special"] + counts.get("tokens_b_special", 0):
         job.warn(
-            f"{special:,} tokens are special tokens, because the text spells them out (such as "
-            f"{figures[0]['example']}); tokenizers reads them so, too"
+            f"{special:,} special tokens come from the text, which contains their names (such as {figures[0]['example']}); "
+            "the library tokenizers does the same"
         )
     job.rates = {"mb_per_s": round(encoded_bytes / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
@@ -302,12 +302,12 @@ def _given(job: Job, path: Path, name: str, data: bytes) -> Tokenizer:
     missing = [token for token in SPECIAL_TOKENS if tokenizer.token_to_id(token) is None]
     if missing:
         job.warn(
-            f"{path.name} lacks {', '.join(missing)}: train mlm needs [CLS], [SEP], [MASK] and [PAD], train clm <s>"
+            f"{path.name} lacks {', '.join(missing)}: `train mlm` needs [CLS], [SEP], [MASK] and [PAD]; `train clm` needs <s>"
         )
     if drops_unknown_characters(tokenizer):
         job.warn(
-            f"{path.name} has no token for the unknown: characters that it cannot spell vanish from the text, as they do in "
-            "tokenizers; `wordpipe evaluate tokenizer` counts the texts that suffer"
+            f"{path.name} has no token for unknown characters: they disappear from the text, as with the library tokenizers; "
+            "`wordpipe evaluate tokenizer` counts the texts that lose characters"
         )
     return tokenizer
 
@@ -323,7 +323,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> 
         raise ArtifactError(
             "the artifact has no counts: its tokenizer was given, not trained",
             where=artifact.path,
-            hint="name a tokens artifact with a tokenizer trained by wordpipe, or leave out --counts",
+            hint="give a tokens artifact with a tokenizer trained by wordpipe, or leave out --counts",
         )
     facts, settings = artifact.manifest.facts, artifact.manifest.settings
     decided = {name: facts.get(name + side.suffix, facts.get(name, settings.get(name))) for name in _CUTTING}
@@ -376,7 +376,7 @@ def trained_tokenizer(
     if done is None or cache.figures(table) is None:
         done = _train(job, cache, chosen, side, pretokens)
     else:
-        job.note(f"continuing a stopped run: {side.of_them}the tokenizer was trained before")
+        job.note(f"continuing a stopped run: {side.of_them}the tokenizer is already trained")
     job.counts |= done["counts"]
     job.facts |= {f"{setting}{side.suffix}": getattr(chosen, setting) for setting in _CUTTING}
     for text in done["warnings"]:
@@ -396,7 +396,7 @@ def _train(
     )
     if not len(kept.strings):
         _refuse_nothing(kept, chosen)
-    counts, warnings = about_left_out(kept, "pretokens", "are not trained on")
+    counts, warnings = about_left_out(kept, "pretokens", "are left out of training")
     with cache.table(f"{side.counts}.parquet", COUNTS, {}) as table:
         for batch in kept.strings.batches(COUNTS):
             table.write(batch)
@@ -414,14 +414,14 @@ def _refuse_nothing(kept: MostFrequent, chosen: TokenizeSettings) -> NoReturn:
     if kept.left_out:
         least = training_bytes(chosen, 1 << 20, 1 << 17) // 10**6 + 1
         raise BudgetError(
-            "the memory allowed is too little to train a tokenizer in",
+            "the allowed memory is too small to train a tokenizer",
             where="memory",
             got=chosen.memory,
             expected=f"at least {least}MB",
-            hint=f"--memory {least}MB or more",
+            hint=f"use --memory {least}MB or more",
         )
-    hint = "take a larger --sample" if chosen.sample < 1 else None
-    raise InputError("no text to train a tokenizer on", hint=hint)
+    hint = "use a larger --sample" if chosen.sample < 1 else None
+    raise InputError("there is no text to train a tokenizer", hint=hint)
 
 
 def about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str, int], list[str]]:
@@ -434,6 +434,6 @@ def about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str, 
         return counts, []
     counts |= {f"distinct_{what}_left_out": kept.left_out, f"{what}_left_out": kept.left_out_total}
     return counts, [
-        f"{kept.left_out:,} distinct {what}, none of them seen more than {kept.left_out_count:,} times, do not fit in the "
-        f"memory allowed and {fate}; allow more with --memory"
+        f"{kept.left_out:,} distinct {what}, each seen at most {kept.left_out_count:,} times, do not fit in the allowed "
+        f"memory and {fate}; to keep more, raise --memory"
     ]
