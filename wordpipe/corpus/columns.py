@@ -38,7 +38,7 @@ _PARAMETERS = re.compile(r"(timestamp|decimal128|decimal256|decimal32|decimal64|
 
 
 class RepeatedFieldError(ValueError):
-    """An object has a key twice: its name."""
+    """The error for an object of JSON that has a key twice; its message is the key."""
 
 
 def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def kinds_of(values: Iterable[Any]) -> set[str]:
-    """The kinds of some values: none of None, `list ` of lists without an item, `inexact` too where no float is an integer."""
+    """Return the kinds of a field's values: none of None, `list ` of empty lists, `inexact` where no float is an integer."""
     values = values if isinstance(values, (list, tuple)) else [*values]
     found: set[str] = set()
     kinds: set[type[Any]] = set(map(type, values))
@@ -85,6 +85,7 @@ def kinds_of(values: Iterable[Any]) -> set[str]:
 
 
 def _kinds_of_integers(values: list[int]) -> set[str]:
+    """Return the kinds of a field's values that are integers."""
     low, high = min(values), max(values)
     if low >= -_EXACT and high <= _EXACT:
         return {"int"}
@@ -101,6 +102,7 @@ def type_of(kinds: Collection[str]) -> pa.DataType:
 
 
 def _type_of_scalars(kinds: Collection[str]) -> pa.DataType:
+    """Return the Arrow type of a column whose values are no lists."""
     some = {kind for kind in kinds if kind not in ("inexact", "")}
     if some <= _INTEGERS and len(some) > 1:
         return pa.int64()
@@ -125,6 +127,7 @@ def is_mixed(kinds: Collection[str]) -> bool:
 
 
 def _name_of(kind: pa.DataType) -> str:
+    """Return the name by which the Arrow type of a column is stored."""
     return "float32" if pa.types.is_float32(kind) else str(kind)
 
 
@@ -153,11 +156,12 @@ def to_array(values: Sequence[Any], kinds: Collection[str], kind: pa.DataType | 
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of a column as Python has it, not as an Arrow scalar."""
     return value.as_py() if isinstance(value, pa.Scalar) else value
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a value in a column of strings: a string as it is, JSON of all else; 3.0 is written as 3."""
+    """Return the text of a record's value in a column of strings: a string as it is, JSON of all else; 3.0 is written as 3."""
     if isinstance(value, str):
         return value
     if isinstance(value, pa.Scalar):
@@ -259,7 +263,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value, as a bound needs them: of text its UTF-8, of flat lists their items, of nested ones the JSON."""
+    """Return the bytes of a record's value: of text its UTF-8, of flat lists their items, of nested ones the JSON."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode(errors="replace"))
     if isinstance(value, list) and {list, dict}.isdisjoint(map(type, value)):
@@ -382,7 +386,7 @@ class Columns:
         return self._schema
 
     def arrays(self, records: Sequence[Record], ledger: Ledger) -> dict[str, pa.Array]:
-        """The columns beyond the corpus schema, a value for each record, all of one source; its ledger learns their kinds."""
+        """Return the columns beyond the corpus schema, for records of one source; its ledger learns their kinds."""
         # fields that are new, as long as there is room
         metas = [record.metadata for record in records]
         names = [*dict.fromkeys(chain.from_iterable(metas))]
@@ -415,7 +419,7 @@ class Columns:
         return found
 
     def adopt(self, ledger: Ledger, source: str) -> None:
-        """Learn what a source that is copied has."""
+        """Learn the columns and kinds of a source that is copied."""
         for places, kinds in ((self._fields, ledger.kinds), (self._own, ledger.own_kinds)):
             for name, lines in kinds.items():
                 for kind, line in lines.items():
@@ -437,7 +441,7 @@ class Columns:
         return all(kind is None or can_cast_back(kind, some) for kind, some in kinds)
 
     def converted(self, batch: pa.RecordBatch, ledger: Ledger | None = None) -> pa.RecordBatch:
-        """Rows of an earlier schema, or of an earlier corpus and the source that a ledger is of, in the schema of now."""
+        """Return rows of an earlier schema, or of an earlier corpus and the source of a ledger, in the schema of now."""
         if batch.schema.equals(self.schema, check_metadata=True):
             return batch
         before = {(is_ours(field), user_name(field)): number for number, field in enumerate(batch.schema)}
@@ -456,7 +460,7 @@ class Columns:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def mixed(self) -> dict[str, str]:
-        """Fields whose values are of several types, and the place of the first of another type."""
+        """Return the fields whose values are of several types, and the place of the first of another type."""
         found = {}
         for name, places in self._fields.items():
             if name not in self._types and is_mixed(places):
@@ -487,9 +491,11 @@ class Columns:
                 known[kind], self._schema = f"{records[0].source}, line {line}", None
 
     def _kinds(self, name: str) -> Mapping[str, str] | set[str]:
+        """Return the kinds of the values of a field's column."""
         return {self._types[name]} if name in self._types else self._fields[name]
 
     def _type(self, name: str) -> pa.DataType:
+        """Return the Arrow type of a field's column."""
         return type_of({*self._kinds(name)})
 
     def _own_kinds(self, name: str) -> set[str]:

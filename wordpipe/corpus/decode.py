@@ -72,7 +72,7 @@ _MEMBERS: dict[Compression, Callable[[], Any]] = {
 
 
 def decompress_blocks(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) -> Iterator[bytes]:
-    """Decompressed blocks, all members of the stream in order.
+    """Yield decompressed blocks, all members of the stream in order.
 
     Raises:
         InputError: the stream is damaged, ends early, or grows beyond the bound.
@@ -87,6 +87,7 @@ def decompress_blocks(blocks: Iterator[bytes], kind: Compression, limit: Expansi
 
 
 def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) -> Iterator[bytes]:
+    """Yield the decompressed output of the members of a compressed stream."""
     member, members = None, 0
     for block in blocks:
         limit.taken += len(block)
@@ -264,6 +265,7 @@ class Decoder:
             return self._mend(data, line, offset)
 
     def _mend(self, data: bytes, line: int, offset: int | None) -> str | None:
+        """Return the text of bytes that are not UTF-8, as the policy for bad bytes wants it; None if it drops these bytes."""
         escaped = data.decode(errors="surrogateescape")  # valid UTF-8 never gives a surrogate: each is a bad byte
         before = escaped[: next(_ESCAPED.finditer(escaped)).start()]
         place = f"{self.name}, line {line}"
@@ -283,7 +285,7 @@ class Decoder:
         return data.decode(errors="replace")
 
     def _tidy(self, text: str) -> str:
-        r"""`text` with "\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
+        r"""Return `text` with "\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
         if "\r" in text:
             crlf = text.count("\r\n")
             self.ledger.add("crlf_line_ends", crlf)
@@ -300,7 +302,7 @@ class Decoder:
 
 
 def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Whole lines, about a block at a time; of a line of more than `longest` bytes parts, with True where it goes on."""
+    """Yield whole lines of bytes, a block at a time; parts of a line over `longest` bytes, with True where it goes on."""
     rest = b""
     for block in blocks:
         first, end = block.find(b"\n") + 1, block.rfind(b"\n") + 1

@@ -162,13 +162,13 @@ class Ledger:
             self.skipped.append(message)
 
     def see_fields(self, names: Iterable[str], wanted: Container[str]) -> None:
-        """Remember names of fields."""
+        """Remember the names of the fields that records have."""
         for name in names:
             if len(self.fields_seen) < _MAX_FIELDS_SEEN or name in wanted:
                 self.fields_seen[name] = None
 
     def to_json(self) -> str:
-        """Return all that it knows, for `of_json`."""
+        """Return all that a ledger knows as JSON, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
         everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
         return json.dumps(
@@ -177,7 +177,7 @@ class Ledger:
 
     @classmethod
     def of_json(cls, text: str) -> "Ledger":
-        """Return a ledger of a source, as it was. Raises ArtifactError: it is damaged."""
+        """Return the ledger of a source from its JSON. Raises ArtifactError: it is damaged."""
         known, found = parse_json_object(text, _LEDGER), cls()
         with damage_named(_LEDGER):
             found._counts.update({str(name): int(number) for name, number in known["counts"].items()})
@@ -262,7 +262,7 @@ class Digests:
         return True
 
     def _place(self, digest: bytes) -> int:
-        """Offset of the slot that holds the digest, or of the free one where it belongs."""
+        """Return the offset of the slot that holds a digest, or of the free slot where it belongs."""
         table, width = self._table, self._width
         mask = len(table) // width - 1
         slot = int.from_bytes(digest, "little") & mask
@@ -294,6 +294,7 @@ class RecordIds:
         return _digest_of(key) in self._places
 
     def _number(self, source: str) -> int:
+        """Return the number of a source whose records have ids."""
         if source not in self._numbers:
             self._numbers = {source: len(self._sources)}  # asked for again and again, and then never again
             self._sources.append(source)
@@ -306,6 +307,7 @@ def record_key(own_id: str, digest: bytes) -> bytes:
 
 
 def _digest_of(key: str) -> bytes:
+    """Return the digest of a document's key."""
     return blake3(key.encode()).digest(_DIGEST_BYTES)
 
 
@@ -320,7 +322,7 @@ _SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that is kept."""
+    """A text of the corpus: one that was kept, with its id and its split."""
 
     # BLAKE3 of the text, of a pair's second text, and of what a record without an id says beside it, first 80 bits, in hex
     doc_id: str
@@ -361,7 +363,7 @@ def split_of(doc_id: str, valid: float, test: float) -> str:
 
 
 class SameIdError(Exception):
-    """A record has the id of another, which stands at `args[0]`."""
+    """The error for a record that has the id of another record, which stands at `args[0]`."""
 
 
 def document_of(
@@ -414,7 +416,7 @@ def document_of(
 
 
 def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
-    """Clean the record, and say whether it has a text (a pair both) that is long enough; else it is counted."""
+    """True if the record, once cleaned, has a text (a pair both) that is long enough to keep; else it is counted."""
     # white space around the text goes, and spans and lines move with it
     body = record.text.lstrip()
     if body:

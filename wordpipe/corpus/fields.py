@@ -221,7 +221,7 @@ class Fields:
         )  # fmt: skip
 
     def _there(self, value: Any, name: str, line: int) -> Any:
-        """A value, without numbers that are none (NaN) or have no end, which are counted: these are None, in lists too."""
+        """Return a field's value without numbers that are not finite, which are counted: these are None, in lists too."""
         if type(value) in (str, int) or value is None:
             return value
         try:
@@ -231,6 +231,7 @@ class Fields:
             return None
 
     def _finite(self, value: Any, name: str, line: int) -> Any:
+        """Return the value of a field without numbers that are not finite."""
         kind = type(value)
         if kind is list:
             is_flat = {float, list, dict, *_FLOAT_SCALARS}.isdisjoint(map(type, value))
@@ -297,7 +298,7 @@ class Fields:
         return True
 
     def _spans(self, value: Any, text: str, tidy: str, line: int) -> list[dict[str, Any]] | None:
-        """Spans in characters of the text as the corpus has it; None where they are wrong and the record is left out."""
+        """Return a record's spans in characters of its text in the corpus; None if they are wrong (it is left out)."""
         spans = []
         for span in value if isinstance(value, list) else [value]:
             if isinstance(span, list) and len(span) == 3:
@@ -327,6 +328,7 @@ class Fields:
             return None
 
     def _tidied(self, value: Any) -> Any:
+        """Return a value of JSON with tidy strings, without a bound on its depth."""
         if isinstance(value, str):
             return self.decoder.string(value)
         if isinstance(value, list):
@@ -336,10 +338,11 @@ class Fields:
         return value
 
     def _as_text(self, value: Any) -> str:
+        """Return the value of a field as a string of the corpus."""
         return self.decoder.string(text_of(value))
 
     def _convert(self, value: Any, kind: MetadataType | None, name: str, line: int) -> Any:
-        """`value` as its column's type; what cannot be converted is null and counted."""
+        """Return the value of a field as its column's type; what cannot be converted is null and counted."""
         if kind is None or value is None or (value == "" and kind != "str"):
             return value if kind is None else None
         try:
@@ -358,20 +361,20 @@ class Fields:
 
 
 def _listed(names: Sequence[str], *, first_row: bool) -> str:
-    """Return the fields that there are; the cells of a first row may be whole texts."""
+    """Return the names of the fields for an error; the cells of a first row may be whole texts."""
     listed = ", ".join(_shown(name) if first_row else name for name in names[:_LISTED]) or "no fields"
     return f"{listed} in line 1" if first_row else listed
 
 
 def near_fields(name: str, seen: Sequence[str]) -> list[str]:
-    """Return the fields that are spelled like one that is not there."""
+    """Return the names of fields that are spelled like a name that is missing."""
     near = get_close_matches(name, seen, n=_NEAR, cutoff=0.5)
     begins = [one for one in seen if one.lower().startswith(name.lower()[:3])]
     return near or get_close_matches(name.lower(), begins, n=_NEAR, cutoff=0.1)
 
 
 def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """All that a record says beside its text, in one string whatever the order of its fields; empty where that is nothing."""
+    """Return all that a record says beside its text, in one string whatever the order of its fields; empty for nothing."""
     mine = (value for name, value in own.items() if name != "text_b")  # of pairs it is text, and counts as such
     said = [[text_of(value) if value is not None else None for value in (title, *mine)]]
     said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]
@@ -379,16 +382,18 @@ def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]
 
 
 def _is_id(value: Any) -> bool:
+    """True if the value of a field can be the id of a record."""
     return isinstance(value, (str, int, float, pa.Scalar)) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:
+    """Return the value of a field for an error, cut if it is long."""
     text = text_of(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def _integer(value: Any) -> int:
-    """Return a 64-bit integer, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
+    """Return the 64-bit integer of a field, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
     try:
         number = Decimal(value) if isinstance(value, (str, Decimal)) else value
         is_whole = number == number and -(2**63) <= number < 2**63 and number == int(number)
@@ -400,13 +405,14 @@ def _integer(value: Any) -> int:
 
 
 def _float(value: Any) -> float:
+    """Return the finite number of a field."""
     if not math.isfinite(number := float(value)):
         raise ValueError
     return number
 
 
 def _date(value: Any) -> pa.Scalar:
-    """Return a day, written as in ISO 8601; with a time of day other than midnight it is refused."""
+    """Return the day of a field, written as in ISO 8601; with a time of day other than midnight it is refused."""
     found = value if isinstance(value, date) else datetime.fromisoformat(str(value).strip())
     if isinstance(found, datetime):
         if found.timetz() != time(tzinfo=found.tzinfo):
@@ -416,6 +422,7 @@ def _date(value: Any) -> pa.Scalar:
 
 
 def _boolean(value: Any) -> bool:
+    """Return the truth value of a field: true, yes, 1 or false, no, 0."""
     word = str(value).strip().lower()
     if word not in _TRUE | _FALSE:
         raise ValueError

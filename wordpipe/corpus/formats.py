@@ -97,6 +97,7 @@ _LOOKS = "wordpipe.corpus.looks:"
 
 
 def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
+    """Return the entry of a kind of file that is not read."""
     return Reader(name, name, endings, hint=hint, **more)
 
 
@@ -182,6 +183,6 @@ ENDINGS: dict[str, Reader] = {ending: one for one in (*READERS.values(), *NOT_RE
 
 
 def function_of(named: str) -> Any:
-    """Return the function that "module:function" names."""
+    """Return the function of a reader that "module:function" names."""
     module, _, name = named.partition(":")
     return getattr(import_module(module), name)

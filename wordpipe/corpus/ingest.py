@@ -28,12 +28,11 @@ from wordpipe.corpus.documents import (
     split_record,
 )
 from wordpipe.corpus.fields import near_fields
-from wordpipe.corpus.looks import left_out
 from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers.lines import parallel_records
 from wordpipe.corpus.reading import read_records
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Source, Sources
+from wordpipe.corpus.sources import Source, Sources, lines_about_skipped
 from wordpipe.errors import InputError
 
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
@@ -45,7 +44,7 @@ _MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
 def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Join small batches of a part: a thousand copied files of two sentences become one batch."""
+    """Yield the batches of an ingest, small ones joined: a thousand copied files of two sentences become one batch."""
     waiting: list[pa.RecordBatch] = []
     part = rows = size = 0
     for number, batch in batches:
@@ -75,7 +74,7 @@ def source_parts(sources: Sequence[Source], least_bytes: int) -> list[list[Sourc
 
 
 class _Rows:
-    """The batch of corpus rows that is being filled.
+    """The batch of corpus rows that an ingest is filling.
 
     What all sentences of a document share is kept once, and repeated by Arrow when the batch is taken.
     """
@@ -98,7 +97,7 @@ class _Rows:
 
     @property
     def is_full(self) -> bool:
-        """Time to take the batch."""
+        """True if it is time to take the batch."""
         return self._chars >= BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
@@ -135,7 +134,7 @@ class _Rows:
 
 
 class Ingest:
-    """One reading of some sources.
+    """One reading of sources: text in, corpus rows out.
 
     Rows are the same on every machine: they depend on the sources' bytes, their names and the settings alone. Memory
     does not grow with the corpus, except by 16 to 32 bytes for each document where duplicates are looked for, and 32 to 64 for
@@ -204,7 +203,7 @@ class Ingest:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of all that has happened so far, by name, zeros left out.
+        """Return the counts of all that has happened to the sources so far, by name, zeros left out.
 
         Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or left behind.
         `documents_read` is the sum of `documents_kept` and of all `documents_dropped_…`.
@@ -213,24 +212,24 @@ class Ingest:
 
     @property
     def warnings(self) -> list[str]:
-        """Messages worth showing, in the order in which they arose."""
+        """Return the warnings of the ingest, in the order in which they arose."""
         return list(self._ledger.warned.values())
 
     @property
     def source_notes(self) -> list[str]:
-        """Lines for the screen about single sources."""
+        """Return the lines for the screen about single sources."""
         return list(self._ledger.notes)
 
     @property
     def notes(self) -> list[str]:
-        """Lines for the screen: what a source looked like, where ids come from, what of folders was not read."""
+        """Return the lines for the screen: what a source looked like, where ids come from, what of folders was not read."""
         found = self.source_notes
         for heading in _NAMED:
             if counts := [*self._ledger.named(heading).items()]:
                 more = f" and {len(counts) - _SHOWN_NAMES:,} more" if len(counts) > _SHOWN_NAMES else ""
                 shown = ", ".join(f"{name} {number:,}" for name, number in counts[:_SHOWN_NAMES])
                 found.append(f"{heading}: {shown}{more}")
-        return [*found, *left_out(self._skipped, self._examples)]
+        return [*found, *lines_about_skipped(self._skipped, self._examples)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in batches of at most about 5 MiB, each in the schema as it then is. To be called once.
@@ -257,6 +256,7 @@ class Ingest:
                 yield number, batch
 
     def _batches_of(self, sources: Iterable[Source]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some sources, each read or copied from the previous corpus."""
         rows = _Rows(self._columns)
         for source in sources:
             copied = None
@@ -287,6 +287,7 @@ class Ingest:
     def _copy(
         self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a source that has not changed, from the previous corpus."""
         ledger = summary.open_ledger()
         self._columns.adopt(ledger, source.name)
         for batch in batches:
@@ -296,6 +297,7 @@ class Ingest:
         self._progress(sum(one.bytes for one in self.sources) if self.settings.parallel else source.bytes)
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a source that is read."""
         ledger = Ledger()
         if self.settings.parallel:
             records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
@@ -329,6 +331,7 @@ class Ingest:
         return True
 
     def _take(self, summary: SourceSummary, ledger: Ledger) -> None:
+        """Add the counts of a source to those of the ingest."""
         self._ledger.take_over(ledger, self._wanted)
         self._on_source(summary)
 
@@ -351,6 +354,7 @@ class Ingest:
             return None
 
     def _add(self, document: Document, rows: _Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        """Add the sentences of a document to the batch; yield the batch when it is full."""
         first = 0
         for texts, lines in document.sentences(self.settings, ledger):
             rows.add(document, first, texts, lines)
@@ -365,11 +369,12 @@ class Ingest:
                     ledger.add_named(heading, str(name))
 
     def _progress(self, number: int) -> None:
+        """Report how many bytes of the sources have been read."""
         self._done += number
         self._on_bytes(self._done)
 
     def conclude(self) -> None:
-        """Say what is to be said once all has been read.
+        """Add the notes and warnings that need the counts of all sources.
 
         Raises:
             InputError: nothing was kept.
@@ -410,6 +415,7 @@ class Ingest:
         self._note_equal_lines()
 
     def _nothing_kept(self, names: Sequence[str]) -> InputError:
+        """Return the error for an ingest that kept no document."""
         counts, ledger = self.counts, self._ledger
         found = ", ".join(f"{name} {number}" for name, number in counts.items())
         shown = ", ".join(names[:3])
@@ -434,7 +440,7 @@ class Ingest:
         ] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:
-        """Say how many records were left out, and how many came before."""
+        """Note how many records were left out, and how many came before."""
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
             text = "1 record has" if repeats == 1 else f"{repeats:,} records have"
@@ -453,7 +459,7 @@ class Ingest:
             )
 
     def _note_equal_lines(self) -> None:
-        """Say where two files of lines may be pairs."""
+        """Note where two files of lines may be pairs."""
         lines = Counter[str]()
         for source in self.sources:
             lines[source.name] += source.seen.lines
@@ -464,7 +470,7 @@ class Ingest:
             ] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:
-        """Option and field of all fields that settings name, but for the text, without which there is no record."""
+        """Yield option and field of all fields that settings name, but for the text, without which there is no record."""
         usual = type(self.settings).model_fields["title_field"].default
         if self.settings.title_field != usual:
             yield "--title-field", self.settings.title_field
@@ -477,6 +483,7 @@ class Ingest:
             yield "--metadata", name
 
     def _missing(self, option: str, name: str) -> str:
+        """Return the warning about a field that settings name and no record has."""
         seen = [*self._ledger.fields_seen]
         near = near_fields(name, seen)
         empty = ", so the column is empty" if option == "--metadata" else ""

@@ -8,12 +8,11 @@ the marks of a printer.
 import codecs
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wordpipe.corpus.decode import BLANK_END, BOM, compression_of
-from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
+from wordpipe.corpus.formats import FORMATS, NOT_READ, READERS, Reader, function_of
 from wordpipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ _LINES = 10  # looked at
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _MARK = "\ufeff"
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
-_SHOWN_WAYS = 3
 _UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
 _BINARY = "binary"
 _RAW = "or use --format txt to read the file as it is"
@@ -64,7 +62,7 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NotText:
-    """A source that holds no text to read: what it looks like, and how to turn it into text."""
+    """A source that is not text: what it looks like, and how to turn it into text."""
 
     kind: str
     hint: str
@@ -108,7 +106,7 @@ def looks_like(first: bytes, settings: "IngestSettings") -> str:
 
 
 def first_lines(first: bytes) -> list[str]:
-    """Return the first lines that are whole and not blank; the last one of a short source needs no line end."""
+    """Return the first lines of a source that are whole and not blank; the last one of a short source needs no line end."""
     whole = _LINE_END.split(first.decode(errors="replace").removeprefix(_MARK))
     if len(first) >= HEAD_BYTES:
         whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
@@ -124,6 +122,7 @@ def unreadable(first: bytes, source: "Source", settings: "IngestSettings") -> No
 def way_to_read(reader: Reader, name: str) -> str:
     """Return how to turn a file that holds no plain text into text, in words and a command.
 
+    >>> from wordpipe.corpus.formats import ENDINGS
     >>> way_to_read(ENDINGS[".pdf"], "minutes.pdf")
     'turn it into text first: pdftotext minutes.pdf minutes.txt'
     """
@@ -133,7 +132,7 @@ def way_to_read(reader: Reader, name: str) -> str:
 
 
 def _another(name: str, stem: str, ending: str) -> str:
-    """Return the name of the file that a command writes: never the name of the file that it reads."""
+    """Return a name for the file that a conversion writes: never the name of the file that it reads."""
     written = stem + ending
     return f"{stem}.converted{ending}" if name in (written, f"{written}.txt") else written
 
@@ -182,7 +181,7 @@ def _conversion(encoding: str, name: str) -> str:
 
 
 def _wide_encoding(head: bytes) -> str | None:
-    """UTF-32 or UTF-16 in the words of iconv; None where bytes are of another encoding."""
+    """Return UTF-32 or UTF-16 in the words of iconv, by a source's first bytes; None where they are of another encoding."""
     marks = {
         codecs.BOM_UTF32_LE: "UTF-32",
         codecs.BOM_UTF32_BE: "UTF-32",
@@ -210,6 +209,7 @@ def _wide_encoding(head: bytes) -> str | None:
 
 
 def _is_utf_8(data: bytes) -> bool:
+    """True if the first bytes of a source are UTF-8."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -218,7 +218,7 @@ def _is_utf_8(data: bytes) -> bool:
 
 
 def _is_likely(text: str) -> bool:
-    """True if what was decoded is a text, and not two letters of another text in each character."""
+    """True if bytes decoded from UTF-16 or UTF-32 are a text, and not two letters of another text in each character."""
     if not all(one.isprintable() or one in _UNPRINTED for one in text):
         return False
     pairs = far = 0
@@ -230,7 +230,7 @@ def _is_likely(text: str) -> bool:
 
 
 def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
-    """Return the kind of file that begins with these bytes, if files of this kind are not read."""
+    """Return the kind of file that looks so at its beginning, if files of this kind are not read."""
     if (
         begun := next((one for one in (*READERS.values(), *NOT_READ) if head.startswith(one.begins)), None)
     ) is not None:
@@ -270,28 +270,3 @@ def is_xml(head: bytes) -> bool:
 def is_page(head: bytes, settings: "IngestSettings | None" = None) -> bool:
     """True if a text begins as a page of HTML does."""
     return _PAGE.match(head[:HEAD_BYTES].removeprefix(BOM)) is not None
-
-
-def left_out(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Lines about the files of folders that were left out: how many of which kind, some names, and how some could be read.
-
-    Args:
-        skipped: how many, by the ending of their names, "without ending", or the reason.
-        examples: names of some of those that were left out for their ending.
-    """
-    parts, ways = [], dict[str, str]()
-    for kind, number in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
-        names = examples.get(kind, ())
-        more = ", …" if len(names) < number else ""
-        parts.append(f"{number:,} {kind}" + (f" ({', '.join(names)}{more})" if names else ""))
-        if names and kind in ENDINGS and ENDINGS[kind].is_document and len(ways) < _SHOWN_WAYS:
-            ways.setdefault(ENDINGS[kind].title, way_to_read(ENDINGS[kind], names[0]))
-    if parts:
-        yield f"not read: {', '.join(parts)}"
-    if unknown := [kind for kind in examples if kind not in ENDINGS]:
-        kind = max(unknown, key=lambda one: skipped[one])
-        folder, slash, name = examples[kind][0].rpartition("/")
-        pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
-        pattern = examples[kind][0] if pattern.startswith("/") else pattern
-        yield f"if some of these files hold text, give them as sources too, for example {shlex.quote(pattern)}"
-    yield from (f"{kind}: {way}" for kind, way in ways.items())

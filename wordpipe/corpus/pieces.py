@@ -51,6 +51,7 @@ def in_pieces(
 
 
 def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes) -> Iterator[Source]:
+    """Yield a large file of lines in pieces; any other source as it is."""
     is_plain = source.kind == "file" and source.compression == "none"
     if not is_plain or not READERS[source.format].piece_ends or source.bytes < 2 * least_bytes:
         yield source
@@ -79,7 +80,7 @@ def _piece(source: Source, form: str, start: int, stop: int | None, line: int) -
 
 
 def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int, on_bytes: OnBytes) -> Iterator[tuple[int, int]]:
-    """The byte at which each piece but the last ends, and the number of the line that begins there; all of about a size."""
+    """Yield the byte where each piece of a file but the last ends, and the number of the line that begins there."""
     offset, line, before, size = 0, 1, b"", source.bytes
     wanted = size // (size // least_bytes)
     with source.open() as file:
@@ -102,7 +103,7 @@ def _ends(source: Source, end: re.Pattern[bytes], least_bytes: int, on_bytes: On
 
 
 def _end_from(least: int, data: bytes, end: re.Pattern[bytes]) -> int | None:
-    """Return the first place, at `least` or behind it, where a record ends."""
+    """Return the first place, at `least` or behind it, where a record of a file ends."""
     found = end.finditer(data, max(least - _BEFORE, 0))
     return next((one.end() for one in found if one.end() >= least), None)
 

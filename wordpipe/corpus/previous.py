@@ -14,7 +14,7 @@ from wordpipe.corpus.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The yield of one source, or of one piece of a large file: its rows and its counts."""
+    """The yield of one source, or of one piece of a large file, in a corpus: its rows and its counts."""
 
     name: str  # the source
     rows: int  # rows of the corpus that came from it
@@ -78,7 +78,7 @@ class PreviousCorpus:
     def copy(
         self, source: Source, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger, pa.Schema], bool]
     ) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
-        """The summary and the rows of a source, or of a piece of one, where these can be copied; None where it must be read.
+        """Return the summary and the rows of a source, or of a piece of one, if these can be copied; None if it must be read.
 
         `seen` are the documents kept so far, or None where duplicates are kept, and `ids` the ids of records; those of a
         source that is copied are added to both. `fits` says whether a source's fields can be columns as they were.
@@ -121,14 +121,16 @@ class PreviousCorpus:
         return name in self._names
 
     def _key(self, source: Source) -> tuple[str, str]:
+        """Return the name and the digest by which a source of the previous corpus is known."""
         return source.name, source.digest_of(self._digests[source.name])
 
     def _is_unchanged(self, summary: SourceSummary) -> bool:
+        """True if a source of the previous corpus is the same now."""
         return summary.digest != "" and (summary.name, summary.digest) in self._now
 
 
 def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]]:
-    """Digest, the record's own id where it has one, and line of each document."""
+    """Yield the digest, the record's own id where it has one, and the line of each document of the previous corpus."""
     has_ids = "record_id" in firsts.schema.names
     own_ids = firsts["record_id"].to_pylist() if has_ids else [None] * len(firsts)
     for doc_id, own_id, line in zip(firsts["doc_id"].to_pylist(), own_ids, firsts["line"].to_pylist(), strict=True):

@@ -26,7 +26,7 @@ LINE_FACTOR = 4  # a line of records may be this much longer than its text: esca
 
 @dataclass(slots=True)
 class Opened:
-    """A source that is being read, as the reader of its format receives it, with all that a reader needs."""
+    """A source that is open for the reader of its format, with all that a reader needs."""
 
     source: Source
     settings: IngestSettings
@@ -38,7 +38,7 @@ class Opened:
 
     @property
     def longest(self) -> int:
-        """Bytes of a line of records at most."""
+        """Return the most bytes that a line of records may have."""
         return LINE_FACTOR * self.settings.max_document_bytes
 
     def lines(self, blocks: Iterator[bytes] | None = None) -> Iterator[tuple[int, str]]:
@@ -115,7 +115,7 @@ def read_records(
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
-    """Decompressed blocks, once the first of them has been seen to be text; none of a file of a folder that is not.
+    """Yield the decompressed blocks of a source, once the first is seen to be text; none of a file of a folder that is not.
 
     Raises:
         InputError: a source that was named is not text, or damaged.

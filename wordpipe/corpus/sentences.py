@@ -50,7 +50,7 @@ _LOOK_BACK = 24  # characters in which the word before a stop is looked for; abb
 def split_sentences(
     text: str, newline: Newline = "auto", *, max_chars: int = 2000, on_cut: Callable[[], object] = lambda: None
 ) -> Iterator[str]:
-    r"""Sentences of `text`, each with the space after it; together they are exactly the text.
+    r"""Yield the sentences of `text`, each with the space after it; together they are exactly the text.
 
     Args:
         text: with "\n" line ends.
@@ -163,6 +163,7 @@ def _belongs_to_word(text: str, begin: int, stop: int, after: int) -> bool:
 
 
 def _next_word(text: str, after: int) -> str:
+    """Return the word of a sentence that follows a place."""
     return match[0] if (match := _WORD.match(text, after)) else ""
 
 
@@ -173,6 +174,7 @@ def _starts_sentence(text: str, after: int) -> bool:
 
 
 def _thai_ends(text: str, begin: int, end: int) -> Iterator[int]:
+    """Yield the places where sentences of Thai text end."""
     for match in _THAI_SPACE.finditer(text, begin, end):
         if match.start() - begin >= _MIN_THAI_CHARS and end - match.end() >= _MIN_THAI_CHARS // 3:
             begin = match.end()
@@ -227,7 +229,7 @@ class _Line(NamedTuple):
 
 
 def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
-    r"""Start, end, and whether it is code, of each paragraph; together they are the whole text.
+    r"""Yield start, end, and whether it is code, of each paragraph; together they are the whole text.
 
     A blank line ends a paragraph, and belongs to it. Where lines are `wrapped`, single newlines are spaces, except around list
     items, tables, headings, definitions and code; otherwise every newline ends a paragraph.
@@ -239,6 +241,7 @@ def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
 
 
 def _wrapped(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield start, end, and whether it is code, of each paragraph of a text whose lines are wrapped."""
     start, is_code, in_fence, after_blank = 0, False, False, True
     last: _Line | None = None
     for line in _lines(text):
@@ -260,6 +263,7 @@ def _wrapped(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _lines(text: str) -> Iterator[_Line]:
+    """Yield the lines of a text, those that begin with a letter together."""
     for match in _LINES.finditer(text):
         start, end = match.span()
         if start == end:
@@ -329,6 +333,7 @@ def _reaches(line: str, after: str, margin: int, *, few: bool) -> bool:
 
 
 def _words(text: str) -> frozenset[str]:
+    """Return the abbreviations written in a list of words."""
     return frozenset(text.split())
 
 

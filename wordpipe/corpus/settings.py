@@ -26,6 +26,7 @@ _NOT_OF_LINES = (
 
 
 def _parted_by_commas(entries: object) -> object:
+    """Return the entries of `metadata`, those in one string separated at commas."""
     if isinstance(entries, str):
         entries = (entries,)
     if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
@@ -34,6 +35,7 @@ def _parted_by_commas(entries: object) -> object:
 
 
 def _refuse_no_columns(entries: tuple[str, ...]) -> None:
+    """Raise ValueError unless each entry of `metadata` is NAME or NAME:TYPE and the names differ."""
     names = []
     for entry in entries:
         match = _ENTRY.fullmatch(entry)
@@ -165,7 +167,7 @@ class IngestSettings(Settings):
 
     @property
     def metadata_types(self) -> dict[str, MetadataType | None]:
-        """Name and type of each field that was asked for, in the order given; None: of the type that its values have.
+        """Return name and type of each field of `metadata`, in the order given; None: of the type that its values have.
 
         A text, and a field that is a column of ours of the same name already, are none of them.
         """
@@ -177,7 +179,7 @@ class IngestSettings(Settings):
 
     @property
     def own_fields(self) -> dict[str, str]:
-        """Column of the corpus → the field that fills it, of those that are filled only where a setting names a field."""
+        """Return, for each column of the corpus that is filled only where a setting names a field, that field."""
         named = {"text_b": self.text_b, "label": self.label_field, "tags": self.tags_field, "spans": self.spans_field}
         return {column: name for column, name in named.items() if name}
 
@@ -188,6 +190,7 @@ class IngestSettings(Settings):
 
     @checked
     def _settings_fit_together(self) -> None:
+        """Raise ValueError where settings of `ingest` exclude each other."""
         if self.valid + self.test >= 1:
             raise ValueError(
                 f"valid + test = {self.valid} + {self.test} leaves no text for training: the sum must be below 1"

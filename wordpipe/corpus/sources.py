@@ -1,6 +1,7 @@
 """The sources of text: files, folders, globs, standard input and the docstrings of installed packages."""
 
 import os
+import shlex
 import stat
 import sys
 from collections import Counter
@@ -26,10 +27,11 @@ from wordpipe.storage import url_of
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _IF_NAMED = {ending: one.name for one in READERS.values() for ending in one.endings_if_named}
 _EXAMPLES = 3  # names of what was skipped, of each kind
+_SHOWN_WAYS = 3  # kinds of skipped files of which it is said how they can be read
 
 
 class _Seen:
-    """Bytes read and hashed of a stream, which can be read only once, and the number of lines of plain text."""
+    """The bytes and lines of a stream that was read and hashed, as a stream can be read only once."""
 
     __slots__ = ("_hash", "bytes", "is_whole", "lines")
 
@@ -80,7 +82,7 @@ class Source:
         return self.start > 0 or self.stop is not None
 
     def digest_of(self, whole: str) -> str:
-        """By what its bytes are known: the BLAKE3 of the file; of a piece, its first byte and the one after its last, too."""
+        """Return what identifies a source's bytes: the BLAKE3 of the file; of a piece, its first and last byte, too."""
         return f"{whole} {self.start}-{self.start + self.bytes}" if self.is_piece and whole else whole
 
     @property
@@ -90,7 +92,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The raw bytes; of a piece, the whole file, at its first byte.
+        """Give the raw bytes of a source; of a piece, the whole file, at its first byte.
 
         Raises:
             InputError: the file is gone, or there is no standard input.
@@ -121,7 +123,7 @@ class Source:
             self._refuse_changed(file)
 
     def _refuse_changed(self, file: BinaryIO) -> None:
-        """Refuse what is not the file that was found, and hashed. Raises StorageError."""
+        """Refuse a file that has changed since it was found and hashed. Raises StorageError."""
         if self.stamp is None or self.path is None:
             return
         with suppress(FileNotFoundError):
@@ -132,7 +134,7 @@ class Source:
 
 
 class Stamp(NamedTuple):
-    """The facts by which a change of a file is noticed: bytes, nanoseconds of its last changes, number of its names."""
+    """The facts of a file by which a change is noticed: bytes, nanoseconds of its last changes, number of its names."""
 
     size: int
     modified: int
@@ -146,13 +148,13 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """That of a file of which this is known."""
+    """Return the stamp of a file, from its `os.stat_result`."""
     return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)
 
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say in an error of reading what was read: the system does not."""
+    """Add the name of the source to an error of reading, which the system leaves out."""
     try:
         yield
     except OSError as error:
@@ -187,6 +189,31 @@ class Sources(list[Source]):
     def bytes(self) -> int:
         """Size of all files on disk; streams count nothing."""
         return sum(source.bytes for source in self)
+
+
+def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield lines about the files of folders that were skipped: how many of which kind, some names, how some could be read.
+
+    Args:
+        skipped: how many, by the ending of their names, "without ending", or the reason.
+        examples: names of some of those that were left out for their ending.
+    """
+    parts, ways = [], dict[str, str]()
+    for kind, number in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
+        names = examples.get(kind, ())
+        more = ", …" if len(names) < number else ""
+        parts.append(f"{number:,} {kind}" + (f" ({', '.join(names)}{more})" if names else ""))
+        if names and kind in ENDINGS and ENDINGS[kind].is_document and len(ways) < _SHOWN_WAYS:
+            ways.setdefault(ENDINGS[kind].title, way_to_read(ENDINGS[kind], names[0]))
+    if parts:
+        yield f"not read: {', '.join(parts)}"
+    if unknown := [kind for kind in examples if kind not in ENDINGS]:
+        kind = max(unknown, key=lambda one: skipped[one])
+        folder, slash, name = examples[kind][0].rpartition("/")
+        pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
+        pattern = examples[kind][0] if pattern.startswith("/") else pattern
+        yield f"if some of these files hold text, give them as sources too, for example {shlex.quote(pattern)}"
+    yield from (f"{kind}: {way}" for kind, way in ways.items())
 
 
 def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = False) -> Sources:
@@ -236,7 +263,7 @@ def from_memory(rows: Any, name: str = "memory") -> Sources:
 
 
 def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
-    """Name, bytes and BLAKE3 of each source.
+    """Return name, bytes and BLAKE3 of each source.
 
     `hash_file` gives the BLAKE3 of a file, in hex. A package has one hash over the sorted names and hashes of its Python
     files. A stream has been hashed while it was read: ask after ingest.
@@ -284,6 +311,7 @@ class _Finder:
                 depths[root] += 1
 
     def _outer_name(self, key: str, depths: Mapping[Path, int]) -> str:
+        """Return the name to show for a source outside the working folder."""
         root, path = self._outer[key], self.found[key].path
         assert path is not None
         shown = Path(*root.parts[-depths[root] :], path.relative_to(root))
@@ -308,7 +336,7 @@ class _Finder:
                 self._add_path(Path(match), is_found=len(matches) > 1)
 
     def _add_path(self, path: Path, *, is_found: bool = False) -> None:
-        """A file or folder that the user named, or one of several that a pattern has `found`."""
+        """Add a file or folder that the user named, or one of several that a pattern has `found`."""
         self._input = path
         if path.is_dir():
             if is_broken_artifact(path):
@@ -332,6 +360,7 @@ class _Finder:
         self._add_file(path, _IF_NAMED.get(suffix), is_found=is_found)
 
     def _add_folder(self, folder: Path) -> None:
+        """Add the files of a folder and its subfolders whose endings are known; count the others."""
         for where, folders, files in os.walk(folder, onerror=_cannot_list):
             found, folders[:] = sorted(folders), []
             for name in found:
@@ -357,12 +386,14 @@ class _Finder:
                     self._add_file(path, is_found=True)
 
     def _skip(self, kind: str, path: Path) -> None:
+        """Count a file of a folder that is left out, with the names of the first ones."""
         self.skipped[kind] += 1
         names = self.examples.setdefault(kind, [])
         if len(names) < _EXAMPLES:
             names.append(shown_path(path))
 
     def _add_file(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
+        """Add a file that can be read, as a source of its format."""
         # only what can be read, to its end
         try:
             found = path.stat()
@@ -396,9 +427,11 @@ class _Finder:
         self._keep(key, source)
 
     def _format(self, known: str | None) -> str:
+        """Return the format in which a file is read."""
         return (known or "txt") if self.read_as == "auto" else self.read_as
 
     def _keep(self, key: str, source: Source) -> None:
+        """Keep a source, once for each real path."""
         if key in self.found:
             self.skipped["named twice"] += 1
             if not source.is_found:
@@ -407,7 +440,7 @@ class _Finder:
 
 
 def _kind(path: Path) -> tuple[str | None, str, Compression]:
-    """Str by the name's ending (None: unknown), that ending, and the compression by the last one."""
+    """Return a file's format by the ending of its name (None: unknown), that ending, and the compression by the last one."""
     compression = _COMPRESSIONS.get(path.suffix.lower(), "none")
     inner = path if compression == "none" else path.with_suffix("")
     suffix = inner.suffix.lower()
@@ -416,12 +449,13 @@ def _kind(path: Path) -> tuple[str | None, str, Compression]:
 
 
 def _known() -> str:
+    """Return the endings of the files that are read, for errors."""
     endings = sorted(ending for ending, one in ENDINGS.items() if one.read)
     return f"{' '.join(endings)}, or compressed: {' '.join(_COMPRESSIONS)}"
 
 
 def shown_path(path: Path) -> str:
-    """The path as seen from the working folder, else as given, or the URL that it is a copy of; as text, whatever it holds."""
+    """Return the name of a source: its path seen from the working folder, else as given, or the URL that it is a copy of."""
     if (url := url_of(path)) is not None:
         return os.fsencode(str(url)).decode(errors="replace")
     here = working_folder()
@@ -431,6 +465,7 @@ def shown_path(path: Path) -> str:
 
 
 def _missing(text: str) -> InputError:
+    """Return the error for a file or folder of a source that does not exist."""
     if (url := url_of(text)) is not None:
         hint = "give a folder, an object or a pattern such as s3://BUCKET/folder/*.txt"
         return InputError("the object or folder does not exist", where=str(url), hint=hint)
@@ -449,4 +484,5 @@ def _missing(text: str) -> InputError:
 
 
 def _cannot_list(error: OSError) -> None:
+    """Raise StorageError: the files of a folder cannot be listed."""
     raise StorageError("no permission to list this folder", where=error.filename, got=error.strerror)

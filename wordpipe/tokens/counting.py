@@ -110,6 +110,7 @@ def _split_long(spans: Spans, limit: int) -> tuple[Spans, int]:
 
 
 def _scan(scan: Callable[..., int], classes: U8, data: U8, offsets: I64) -> Spans:
+    """Return the spans that a scanner finds in rows."""
     starts, ends = np.empty(len(data) + 1, np.int32), np.empty(len(data) + 1, np.int32)
     row_ends = np.empty(len(offsets) - 1, np.int64)
     count = scan(read_only(data), offsets, classes, starts, ends, row_ends)
@@ -136,19 +137,19 @@ class StringCounts:
 
     @property
     def spans(self) -> tuple[I32, I32]:
-        """int32 [n] twice: where each string begins and ends in `data`."""
+        """Return int32 [n] twice: where each string begins and ends in `data`."""
         return self.offsets[:-1].astype(np.int32), self.offsets[1:].astype(np.int32)
 
     @classmethod
     def from_sorted(cls, texts: Iterable[bytes], counts: Iterable[int]) -> "StringCounts":
-        """From rows that are in order already."""
+        """Return counts of strings from rows that are in order already."""
         texts = list(texts)
         offsets = offsets_of([len(text) for text in texts])
         return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, np.fromiter(counts, np.int64, len(texts)))
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "StringCounts":
-        """From record batches of strings and their counts."""
+        """Return counts of strings from record batches of two columns."""
         texts, counts = [pa.array([], pa.large_string())], [np.zeros(0, np.int64)]
         for batch in batches:
             texts.append(batch.column(0).cast(pa.large_string()))
@@ -156,7 +157,7 @@ class StringCounts:
         return cls(*row_buffers(pa.concat_arrays(texts)), np.concatenate(counts))
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Strings and counts as record batches of two columns."""
+        """Yield strings and counts as record batches of two columns."""
         for start in range(0, len(self), _BATCH_ROWS):
             stop = min(len(self), start + _BATCH_ROWS)
             offsets = self.offsets[start : stop + 1]
@@ -346,6 +347,7 @@ def _chosen(strings: StringCounts, rows: I64) -> StringCounts:
 
 
 def _sum_tables(tables: Iterable[pa.Table]) -> StringCounts:
+    """Return the sums of the counts of several tables of strings."""
     total = StringTable()
     for table in tables:
         for batch in filter(len, table.to_batches()):
@@ -355,6 +357,7 @@ def _sum_tables(tables: Iterable[pa.Table]) -> StringCounts:
 
 
 def _joined(parts: list[StringCounts]) -> StringCounts:
+    """Return several counts of strings one after the other."""
     if not parts:
         return StringCounts.from_sorted([], [])
     if len(parts) == 1:

@@ -180,7 +180,7 @@ class MaskTokenizer:
 
 
 def _knowing(tokenizer: Tokenizer, masks: Mapping[str, int], *, lstrip: bool) -> Tokenizer:
-    """Return a copy that finds the masks in the text as they are written, before anything is done to the text."""
+    """Return a copy of a tokenizer that finds masks in the text as they are written, before anything is done to the text."""
     parts = json.loads(tokenizer.to_str())
     entries = [
         {"id": number, "content": content, "single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False,

@@ -170,6 +170,7 @@ class SpanEncoder:
         return parts[0] if len(parts) == 1 else np.concatenate(parts), row_offsets
 
     def _add_new(self) -> None:
+        """Encode the strings that come for the first time, and keep their ids."""
         table, known = self._table, self._known
         if table.size == known:
             return
@@ -185,6 +186,7 @@ class SpanEncoder:
 
 
 def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
+    """Return an array with room for more ids, its contents in front."""
     if needed <= len(array):
         return array
     larger: NDArray[T] = np.empty(max(needed, 2 * len(array)), array.dtype)
@@ -253,7 +255,7 @@ class Encoder:
 
 
 class _ByTokenizers:
-    """Every row through the library."""
+    """An encoder of rows that gives every row to the library tokenizers."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -266,7 +268,7 @@ class _ByTokenizers:
 
 
 class _ByDictionary:
-    """Pre-tokens are looked up; rows that hold the text of an added token go through the library."""
+    """An encoder of rows that looks up their pre-tokens; rows with the text of an added token go through the library."""
 
     def __init__(self, tokenizer: Tokenizer, scheme: Scheme, model: PretokenModel, added: AddedTokens) -> None:
         self._cut = cut_pretokens(tokenizer, scheme)
@@ -288,7 +290,7 @@ RowEncoder: TypeAlias = _ByTokenizers | _ByDictionary
 
 
 def _sure(model: PretokenModel) -> EncodeStrings:
-    """Return the encoding of the compiled model, which refuses what the library refuses."""
+    """Return the encoding of pre-tokens by the compiled model, which refuses what the library refuses."""
 
     def encode(data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
         ids, offsets, unsure = model.encode(data, starts, ends)
@@ -323,7 +325,7 @@ _UNKNOWN, _SPECIAL = 1, 2  # kinds of ids: the unknown token, and other special 
 
 
 def _kinds(vocabulary: Vocabulary) -> U8:
-    """Return the kind of each id."""
+    """Return the kind of each token id: of text, special, unknown."""
     kinds: U8 = _SPECIAL * vocabulary.special.astype(np.uint8)
     kinds[vocabulary.unknown] = _UNKNOWN
     return kinds

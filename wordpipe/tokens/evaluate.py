@@ -47,7 +47,7 @@ _METRICS = {  # what is divided by what
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a group of texts, or of all.
+    """The figures of a tokenizer on a group of texts, or on all.
 
     Attributes:
         counts: texts, bytes, characters, tokens, unknown_tokens, words (where spaces mark them), word_tokens (tokens of these
@@ -107,7 +107,7 @@ class TokenizerEvaluation:
 
     @property
     def total(self) -> Figures:
-        """Over all texts."""
+        """Return the figures of the tokenizer over all texts."""
         whole, whole_used = self._empty()
         for sums, used in self._groups.values():
             whole += sums
@@ -116,22 +116,24 @@ class TokenizerEvaluation:
 
     @property
     def groups(self) -> dict[str, Figures]:
-        """Each group by its name; the one with most bytes first."""
+        """Return the figures of each group by its name; the one with most bytes first."""
         at = _SUMS.index("bytes")
         ordered = sorted(self._groups.items(), key=lambda item: (-int(item[1][0][at]), item[0]))
         return {name: self._figures(*group) for name, group in ordered}
 
     def never_used(self) -> list[str]:
-        """The tokens that did not occur, in the order of their ids; special tokens left out."""
+        """Return the tokens that did not occur, in the order of their ids; special tokens left out."""
         missing = self._vocabulary.ordinary.copy()
         for _, used in self._groups.values():
             missing &= ~used
         return [self._vocabulary.tokens[number] or "" for number in np.flatnonzero(missing)]
 
     def _empty(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the sums of a group without texts."""
         return np.zeros(len(_SUMS), np.int64), np.zeros(len(self._vocabulary.tokens), np.bool_)
 
     def _figures(self, sums: NDArray[np.int64], used: NDArray[np.bool_]) -> Figures:
+        """Return the figures of a group from its sums."""
         ordinary = self._vocabulary.ordinary
         counts = dict(zip(_SUMS, sums.tolist(), strict=True)) | {"vocabulary_used": int(np.sum(used & ordinary))}
         of = counts | {"vocabulary": int(np.sum(ordinary))}
@@ -141,7 +143,7 @@ class TokenizerEvaluation:
         return Figures(metrics, counts)
 
     def _numbered(self, groups: pa.Array | None, rows: int) -> tuple[list[str], NDArray[np.int64]]:
-        """The groups of a batch by name, and the number of each row's."""
+        """Return the groups of a batch by name, and the number of each row's."""
         if groups is None:
             return [""], np.zeros(rows, np.int64)
         encoded = pc.fill_null(groups, _NONE).dictionary_encode()
@@ -160,7 +162,7 @@ class TokenizerEvaluation:
     def _failed(
         self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64], group_of_row: list[str]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Bool [rows] twice: decoding gives another text back, and not in its white space alone; notes the first examples."""
+        """Return bool [rows] twice: decoding gives another text, and not in white space alone; note the first examples."""
         rows = [part.tolist() for part in np.split(ids, offsets[1:-1])]
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
         failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
@@ -177,6 +179,7 @@ class TokenizerEvaluation:
         return failed, lost
 
     def _same(self, text: str, back: str) -> bool:
+        """True if decoding gave the normalised text back."""
         normalizer = self.tokenizer.normalizer
         if text == back or normalizer is None:
             return text == back

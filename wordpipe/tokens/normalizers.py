@@ -145,7 +145,7 @@ def _lead(text: str) -> tuple[tuple[int, ...], bool]:
 
 @cache
 def _seconds() -> frozenset[str]:
-    """Return the characters that can be composed with the character before."""
+    """Return the characters that a normal form can compose with the character before."""
     found = {chr(point) for point in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # of Korean syllables
     for point in range(0x30000):
         parts = unicodedata.decomposition(chr(point)).split()
@@ -232,7 +232,7 @@ class RowNormalizer:
 
 
 def _ascii(slots: I32, pool: U8, space: bytes) -> U8:
-    """Return the new byte of each ASCII character that stays one, and before which text may be cut: uint8 [256].
+    """Return how a normalizer changes ASCII, uint8 [256]: each character's new byte, and before which text may be cut.
 
     A space is written for whatever text takes its place.
     """

@@ -128,6 +128,7 @@ def _normalizers(settings: TokenizeSettings) -> list[normalizers.Normalizer]:
 
 
 def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
+    """Return the pre-tokenizer of Hugging Face for a named scheme."""
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=name == "gpt2")
     made: dict[str, pre_tokenizers.PreTokenizer] = {
         "gpt2": byte_level,
@@ -142,7 +143,7 @@ def _pre_tokenizer(name: str) -> pre_tokenizers.PreTokenizer:
 
 
 def _decoder(name: str, model: models.Model) -> decoders.Decoder | None:
-    """Return the decoder; None puts a space between each two tokens, where the tokens do not tell where spaces were."""
+    """Return the decoder of a tokenizer; None puts a space between tokens, where these do not tell where spaces were."""
     wordpiece = isinstance(model, models.WordPiece)
     plain: dict[str, decoders.Decoder] = {
         **dict.fromkeys(BYTE_LEVEL, decoders.ByteLevel()),
@@ -187,7 +188,7 @@ def _state(part: Any) -> dict[str, Any] | None:
 
 
 def _flat(state: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """Return the steps of a part, with all sequences opened."""
+    """Return the steps of a pre-tokenizer or normalizer, with all sequences opened."""
     if state is None:
         return []
     if state["type"] != "Sequence":
@@ -196,6 +197,7 @@ def _flat(state: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
 
 
 def _single_scheme(part: dict[str, Any]) -> Scheme | None:
+    """Return the scheme of a pre-tokenizer of one step."""
     options = {
         name: value for name, value in part.items() if name not in ("type", "trim_offsets")
     }  # offsets are not used
@@ -268,7 +270,7 @@ def script_shares(texts: "Iterable[pa.Array]") -> dict[str, float]:
 
 
 def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[str, list[str]]:
-    """Return the pre-tokenizer to use, and warnings for the user.
+    """Return the pre-tokenizer to use for settings and scripts, and warnings for the user.
 
     Args:
         settings: one that is named is taken; "auto" is decided here.
@@ -293,6 +295,7 @@ def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[st
 
 
 def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
+    """Return the pre-tokenizer that `auto` means for an algorithm and the scripts of a text."""
     if algorithm == "bpe" and shares.get(ANY_MARK, 0) >= _NOTICEABLE:
         return "marks"
     if algorithm == "wordpiece" and any(shares.get(script, 0) >= _NOTICEABLE for script in _VOWEL_SIGNS):
@@ -301,7 +304,7 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
-    """Return a warning about text without spaces."""
+    """Return a warning about tokenizing text without spaces."""
     fate = "a token may hold parts of two words"
     if algorithm == "word":
         fate = "whole clauses count as words; bpe and unigram find shorter units"

@@ -25,7 +25,7 @@ _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
 @contextmanager
 def library_errors(what: str, where: str) -> Iterator[None]:
-    """Turn every exception of a library in the block into an error about the file.
+    """Turn every exception of the library tokenizers in the block into an error about the file.
 
     tokenizers raises bare exceptions, and panics that are no `Exception` at all.
     """
@@ -40,7 +40,7 @@ def library_errors(what: str, where: str) -> Iterator[None]:
 
 
 def read_json(data: bytes, where: str) -> dict[str, Any]:
-    """Return a JSON object.
+    """Return the JSON object of a tokenizer's file.
 
     Raises:
         InputError: not JSON, or not an object.
@@ -54,7 +54,7 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file of reasonable size.
+    """Return the bytes of a tokenizer's file, if it is of reasonable size.
 
     Raises:
         InputError: not there, not a file, or larger than any tokenizer.
@@ -118,6 +118,7 @@ def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
 
 
 def _nothing_there(path: Path) -> InputError:
+    """Return the error for a folder without a tokenizer."""
     found = [file.name for pattern in ("*.model", "*.tiktoken") for file in path.glob(pattern)]
     expected = "tokenizer.json, vocab.txt, or vocab.json and merges.txt"
     return InputError(
@@ -127,6 +128,7 @@ def _nothing_there(path: Path) -> InputError:
 
 
 def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) -> Tokenizer:
+    """Return the WordPiece tokenizer of a folder with vocab.txt: BERT and its relatives."""
     # the vocabulary, with the special tokens that BERT needs
     where = str(path / "vocab.txt")
     _known_class(path, config, _BERT)
@@ -162,6 +164,7 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
 
 
 def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
+    """Return the byte-level BPE tokenizer of a folder with vocab.json and merges.txt: GPT-2, RoBERTa."""
     where = str(path / "vocab.json")
     family = _known_class(path, config, (*_GPT2, *_ROBERTA))
     vocabulary = read_json(read_file(path / "vocab.json"), where)
@@ -212,11 +215,13 @@ def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _content(value: Any) -> str:
+    """Return the text of a token in a config of transformers."""
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else ""
 
 
 def _lines_of_vocabulary(data: bytes, where: str, warn: Callable[[str], None]) -> dict[str, int]:
+    """Return token → id from the lines of vocab.txt."""
     lines = _text(data, where).split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -230,6 +235,7 @@ def _lines_of_vocabulary(data: bytes, where: str, warn: Callable[[str], None]) -
 
 
 def _lines_of_merges(data: bytes, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of merges.txt."""
     for number, line in enumerate(_text(data, where).split("\n"), 1):
         left, parted, right = line.removesuffix("\r").partition(" ")
         if not left + right or (number == 1 and left == "#version:"):
@@ -245,6 +251,7 @@ def _lines_of_merges(data: bytes, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(data: bytes, where: str) -> str:
+    """Return the UTF-8 text of a tokenizer's file."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -252,6 +259,7 @@ def _text(data: bytes, where: str) -> str:
 
 
 def _optional(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file that a tokenizer's folder may lack."""
     return read_json(read_file(path), str(path)) if path.is_file() else {}
 
 
@@ -269,6 +277,7 @@ def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> 
 
 
 def _beside(path: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int, AddedToken]]:
+    """Yield file, id and token of each added token that a folder names."""
     where = str(path / "added_tokens.json")
     for content, number in _optional(path / "added_tokens.json").items():
         if not content or not isinstance(number, int):
@@ -310,7 +319,7 @@ def read_tokenizer(path: Path, *, warn: Callable[[str], None] | None = None) -> 
 
 
 def _unknown(path: Path, data: bytes) -> InputError:
-    """Return the error for a file in another format; it names the program that converts the file."""
+    """Return the error for a tokenizer file in another format; it names the program that converts the file."""
     if path.suffix == ".tiktoken" or _TIKTOKEN.match(data):
         return InputError(
             "this is a tiktoken file: convert it with transformers first", where=path, expected=_TAKEN,
@@ -329,7 +338,7 @@ def _unknown(path: Path, data: bytes) -> InputError:
 
 
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
-    """Refuse an empty vocabulary, ids that no table can hold; warn of patterns that may run very long."""
+    """Return the tokenizer that was read; refuse no tokens or too large ids, warn of patterns that may run very long."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise InputError("the tokenizer has no tokens", where=path)

@@ -16,6 +16,7 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def _refuse_no_size(value: str) -> None:
+    """Raise ValueError unless the value is a size such as 500MB."""
     if not re.fullmatch(SIZE, value):
         raise ValueError("a size such as 500MB or 1.5GB")
 
@@ -100,6 +101,7 @@ class TokenizeSettings(Settings):
 
     @checked
     def _fit_together(self) -> None:
+        """Raise ValueError where settings of the training of a tokenizer exclude each other."""
         if self.counts is not None and "sample" in self.model_fields_set:
             raise ValueError(
                 "counts were made from a fixed sample: leave out sample, or leave out counts to count again"
@@ -109,5 +111,6 @@ class TokenizeSettings(Settings):
 
     @checked
     def _given_or_trained(self) -> None:
+        """Raise ValueError where a tokenizer is given and settings of its training too."""
         if self.tokenizer is not None and (extra := self.model_fields_set.intersection(TRAINING)):
             raise ValueError(f"a given tokenizer is used as it is: leave out {', '.join(sorted(extra))}")

@@ -49,7 +49,7 @@ def training_bytes(settings: TokenizeSettings, size: int, number: int) -> int:
 
 
 def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None = None) -> Trained:
-    """Train on counted pre-tokens. The result depends on them and the settings alone.
+    """Train a tokenizer on counted pre-tokens. The result depends on them and the settings alone.
 
     Args:
         pretokens: in the order of `sorted_by_count`.
@@ -75,7 +75,7 @@ TrainedModel = tuple[models.Model, dict[str, int], list[str]]  # with counts and
 
 
 def _shared(settings: TokenizeSettings) -> dict[str, Any]:
-    """Return the arguments of all trainers."""
+    """Return the arguments of all trainers of tokenizers."""
     return {"vocab_size": settings.vocab_size, "special_tokens": SPECIAL_TOKENS, "byte_level": settings.byte_level}
 
 
@@ -85,6 +85,7 @@ def _most_letters(settings: TokenizeSettings) -> int:
 
 
 def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    """Train a byte-pair encoding model on pre-tokens."""
     letters: dict[str, Any] = {"limit_alphabet": _most_letters(settings)}
     if byte_level := settings.byte_level:
         letters = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())}
@@ -95,6 +96,7 @@ def _bpe(pretokens: StringCounts, settings: TokenizeSettings, report: Report | N
 
 
 def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    """Train a WordPiece model on pre-tokens."""
     letters, least = _most_letters(settings), settings.min_frequency
     trained = train_bpe(
         pretokens, min_frequency=least, limit_alphabet=letters, continuing_prefix=CONTINUING, report=report,
@@ -108,6 +110,7 @@ def _wordpiece(pretokens: StringCounts, settings: TokenizeSettings, report: Repo
 
 
 def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]:
+    """Return the counts and the warning about rare characters that got no token."""
     if not letters:
         return {}, []
     warning = (
@@ -118,6 +121,7 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
 
 
 def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report | None) -> TrainedModel:
+    """Train a unigram language model on pre-tokens."""
     letters = None if settings.byte_level else _most_letters(settings)
     trained = train_unigram(pretokens, limit_alphabet=letters, report=report, **_shared(settings))
     # tokenizers reads a number with more digits from its file as one of the two nearest to it
@@ -127,6 +131,7 @@ def _unigram(pretokens: StringCounts, settings: TokenizeSettings, report: Report
 
 
 def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
+    """Make a model of whole words from pre-tokens."""
     trained = train_words(pretokens, min_frequency=settings.min_frequency, **_shared(settings))
     counts = {}
     if trained.dropped:
@@ -136,6 +141,7 @@ def _words(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None
 
 
 def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None) -> TrainedModel:
+    """Make a model of single characters from pre-tokens."""
     least = settings.min_frequency if "min_frequency" in settings.model_fields_set else 1
     trained = train_chars(pretokens, min_frequency=least, **_shared(settings))
     model = models.BPE(vocab=trained.vocab, merges=[], unk_token=UNK)
@@ -144,7 +150,7 @@ def _chars(pretokens: StringCounts, settings: TokenizeSettings, _: Report | None
 
 @dataclass(frozen=True)
 class PlainResult:
-    """A vocabulary and what it leaves out.
+    """A vocabulary of words or characters, and what it leaves out.
 
     Attributes:
         vocab: token → id; special tokens, then the others by falling count.

@@ -53,6 +53,7 @@ SplitRun = Callable[[str], list[str]]
 
 
 def _whole(run: str) -> list[str]:
+    """Return a run of text as one word."""
     return [run]
 
 
@@ -113,7 +114,7 @@ def run_splitter(tokenizer: "Tokenizer") -> SplitRun:
 
 @dataclass(frozen=True)
 class Folded:
-    """The words of many runs.
+    """The words of many runs of text, folded to lower case or as written.
 
     Attributes:
         data: uint8, the words' UTF-8, joined.
@@ -172,7 +173,7 @@ def fold_counts(parts: Iterable["StringCounts"], split: WordSplitter, *, table: 
 
 
 class WordNumbers:
-    """Gives the numbers of the words of runs; words that are not in the list are left out and have no number. Thread-safe.
+    """The numbers of the words of runs; words that are not in the list are left out and have no number. Thread-safe.
 
     Args:
         words: the list; a word's number is its row.

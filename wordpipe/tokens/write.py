@@ -122,6 +122,7 @@ def transformers_files(
 
 
 def _token(tokenizer: Tokenizer, role: str, token_id: int) -> str:
+    """Return the special token of a role, by its id."""
     token = tokenizer.id_to_token(token_id)
     if token is None:
         raise ArtifactError(f"the tokenizer has no {role} token", where="tokenizer.json", expected=f"id {token_id}")
@@ -129,6 +130,7 @@ def _token(tokenizer: Tokenizer, role: str, token_id: int) -> str:
 
 
 def _json(values: Mapping[str, Any]) -> bytes:
+    """Return values as the bytes of a JSON file."""
     return f"{json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()
 
 
@@ -137,7 +139,7 @@ FOLDERS = ("vocab-merges", "transformers")  # these are folders, the others file
 
 @dataclass
 class ExportedTokenizer:
-    """Files to write: name → content; the number of tokens; and notes on what the format leaves out."""
+    """A tokenizer as files of another format: name → content; the number of tokens; notes on what the format leaves out."""
 
     files: dict[str, bytes]
     tokens: int
@@ -145,7 +147,7 @@ class ExportedTokenizer:
 
 
 class _CannotHoldError(Exception):
-    """The format cannot hold the tokenizer; says why."""
+    """The error for a format that cannot hold the tokenizer; it says why."""
 
 
 def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> ExportedTokenizer:
@@ -174,6 +176,7 @@ def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> Export
 
 
 def _fitting(data: bytes, where: str) -> list[str]:
+    """Return the formats that can hold a tokenizer."""
     found = []
     for form, make in FORMATS.items():
         try:
@@ -185,16 +188,19 @@ def _fitting(data: bytes, where: str) -> list[str]:
 
 
 def _tokenizer_json(data: bytes, name: str, where: str) -> ExportedTokenizer:
+    """Return a tokenizer as the file tokenizer.json."""
     tokenizer = open_tokenizer(data, where=where)
     return ExportedTokenizer({name: tokenizer.to_str(pretty=True).encode()}, tokenizer.get_vocab_size())
 
 
 def _transformers(data: bytes, name: str, where: str) -> ExportedTokenizer:
+    """Return a tokenizer as a folder of transformers."""
     tokenizer = open_tokenizer(data, where=where)
     return ExportedTokenizer(transformers_files(tokenizer, special_names(tokenizer)), tokenizer.get_vocab_size())
 
 
 def _vocab_txt(data: bytes, name: str, where: str) -> ExportedTokenizer:
+    """Return a WordPiece tokenizer as the file vocab.txt."""
     parts, vocabulary = _parts(data, where)
     model = parts["model"]
     if model["type"] != "WordPiece":
@@ -211,6 +217,7 @@ def _vocab_txt(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 
 def _bert_options(parts: Mapping[str, Any]) -> str:
+    """Return the options of BERT's tokenizer with which vocab.txt is read."""
     normalizer = parts["normalizer"] or {}
     if normalizer.get("type") != "BertNormalizer" or (parts["pre_tokenizer"] or {}).get("type") != "BertPreTokenizer":
         return "the normalizer and the pre-tokenizer of tokenizer.json: those of BERT cut text differently"
@@ -218,6 +225,7 @@ def _bert_options(parts: Mapping[str, Any]) -> str:
 
 
 def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
+    """Return a BPE tokenizer as the files vocab.json and merges.txt."""
     parts, _ = _parts(data, where)
     model = _bpe(parts)
     merges = _merges(model)
@@ -232,7 +240,10 @@ def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 
 def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
-    """Ranks are dense from 0, so the special tokens move to the end; the JSON beside the file says where each id went."""
+    """Return a BPE tokenizer as a file of tiktoken and a JSON file with the rest.
+
+    Ranks are dense from 0, so the special tokens move to the end; the JSON file says where each id went.
+    """
     # the tokens in the order of ranks, special tokens behind
     parts, vocabulary = _parts(data, where)
     pattern = _pattern(parts)
@@ -263,7 +274,7 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 
 def _pattern(parts: Mapping[str, Any]) -> str:
-    """Return the one pattern that cuts text before the bytes are joined."""
+    """Return the one pattern by which tiktoken cuts text before the bytes are joined."""
     if parts["normalizer"] is not None:
         raise _CannotHoldError(
             f"tiktoken does not normalise text, but this tokenizer does ({parts['normalizer']['type']})"
@@ -369,6 +380,7 @@ def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[b
 
 
 def _bytes_of(token: str) -> bytes:
+    """Return the bytes of a token in byte letters."""
     if (data := token_bytes(token, byte_level=True)) is None:
         raise _CannotHoldError(f"the token {token!r} is not made of bytes")
     return data
@@ -381,6 +393,7 @@ def _parts(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def _bpe(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the BPE model of a tokenizer. Raises: another model, or tokens with marks."""
     model: dict[str, Any] = parts["model"]
     if model["type"] != "BPE":
         raise _CannotHoldError(f"the format is for BPE, but the model is {model['type']}")
@@ -390,6 +403,7 @@ def _bpe(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merges(model: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the merges of a BPE model as pairs of tokens."""
     pairs = (pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"])
     return [(left, right) for left, right in pairs]
 

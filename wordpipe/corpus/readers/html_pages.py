@@ -88,7 +88,7 @@ def read(opened: Opened) -> Iterator[Record]:
 
 
 def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True) -> None:
-    """Tell the outline what an HTML text, which begins in this line of the source, holds; a `page` may have a title."""
+    """Report the headings, words and code of an HTML text to the outline of its source; a `page` may have a title."""
     page = LexborHTMLParser(_with_lines(text, line))
     outline.line = line
     if (title := page.css_first("head > title")) is not None:
@@ -106,7 +106,7 @@ def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True) -
 
 @dataclass(slots=True)
 class _Title:
-    """The words of a heading, so far."""
+    """The words of an HTML heading, so far."""
 
     level: int
     line: int
@@ -128,7 +128,7 @@ def shown_inline(tag: str) -> str:
 
 
 class _Walk:
-    """One walk over a page: elements in order, those that are dropped not entered."""
+    """One walk over the elements of an HTML page, in order; those that are dropped are not entered."""
 
     def __init__(self, outline: Outline) -> None:
         self.outline = outline
@@ -209,6 +209,7 @@ class _Walk:
             self.outline.line += text.count("\n")
 
     def _begin_block(self, node: LexborNode, tag: str) -> None:
+        """Begin a block of an HTML page: a paragraph, an item of a list, a row of a table."""
         out = self.outline
         if tag == "img":
             self._words(node.attributes.get("alt") or "")
@@ -227,6 +228,7 @@ class _Walk:
             out.block(tight=tag == "br")
 
     def _leave(self, tag: str) -> None:
+        """Leave an HTML element whose children have been visited."""
         if tag in _PARTS:
             self._parts.pop()
         if self._code is not None:
@@ -252,6 +254,7 @@ class _Walk:
             pieces.append("\r")
 
     def _leave_code(self, tag: str) -> None:
+        """Leave an element of code in an HTML page."""
         assert self._code is not None, "code is open"
         self._codes -= tag == "pre"
         if self._codes:
@@ -262,6 +265,7 @@ class _Walk:
         self.outline.verbatim("".join(pieces))
 
     def _item(self) -> None:
+        """Begin an item of an HTML list, with its mark or number."""
         if not self._lists:
             self.outline.block(tight=True)
             return
@@ -271,6 +275,7 @@ class _Walk:
             self._lists[-1] = number + 1
 
     def _begin_title(self, node: LexborNode, tag: str) -> None:
+        """Begin a heading of an HTML page."""
         out = self.outline
         around = self._anchor[0] if self._anchor is not None and self._anchor[1] == out.length else None
         if not around and self._parts:
@@ -279,7 +284,7 @@ class _Walk:
         self._title = _Title(_HEADINGS[tag], out.line, node.id, around)
 
     def _end_title(self, *, is_sure: bool) -> None:
-        """A block begins or ends: the title that is open ends, if it has words or this is `is_sure` its end."""
+        """End the open heading of an HTML page, if it has words or this is `is_sure` its end."""
         title = self._title
         if title is not None and (is_sure or any(map(str.strip, title.words))):
             self._title, line = None, self.outline.line
@@ -313,6 +318,7 @@ def _is_sign(link: LexborNode) -> bool:
 
 
 def _is_mostly_links(node: LexborNode) -> bool:
+    """True if most of the text of an element is links: a menu."""
     links = sum(len(link.text()) for link in node.css("a"))
     return 2 * links > len(node.text())
 
@@ -362,6 +368,7 @@ def _with_lines(text: str, line: int) -> str:
 
 @cache
 def _end_of(name: str) -> re.Pattern[str]:
+    """Return the pattern of an HTML element's end tag."""
     return re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
 
 
@@ -388,7 +395,7 @@ def _not_shown(text: str, mark: re.Match[str], closes: list[int]) -> tuple[str, 
 
 
 def _is_too_deep(open_tags: list[str], name: str, *, is_end: bool) -> bool:
-    """Note a start or an end tag; whether it is to be left out, as it lies too deep."""
+    """Note a start or an end tag of HTML; True if it is to be left out, as it is nested too deeply."""
     if not is_end:
         open_tags.append(name)
         return len(open_tags) > _DEEPEST
@@ -403,7 +410,7 @@ def _is_too_deep(open_tags: list[str], name: str, *, is_end: bool) -> bool:
 
 
 def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledger) -> Iterator[bytes]:
-    """Blocks of an HTML page, those of another encoding than UTF-8 that it names in its head as UTF-8.
+    """Yield the blocks of an HTML page as UTF-8; a page in another encoding names it in its head.
 
     A mark at its beginning (BOM) comes first, then a `meta` element, then an XML declaration, as the HTML standard has it.
 
@@ -459,7 +466,7 @@ def _declared(head: bytes) -> str | None:
 
 
 def _encoding_of(label: str) -> str | None:
-    """Python's name of an encoding of text, "utf-8" too; None where there is none."""
+    """Return Python's name of an encoding of text, "utf-8" too; None where there is none."""
     for name in (label, label.removeprefix("x-"), label.removesuffix("-i"), label.replace("windows-", "cp")):
         try:
             known = codecs.lookup(name)

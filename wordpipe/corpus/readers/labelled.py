@@ -41,12 +41,12 @@ _SHOWN = 60  # characters of what is wrong
 
 
 def read_conll(opened: Opened) -> Iterator[Record]:
-    """Return a record for each sentence."""
+    """Return a record for each sentence of a CoNLL file: its tokens and their tags."""
     return conll_records(opened.record_lines(), _own_fields(opened, tags_field="tags"), longest=opened.longest)
 
 
 def read_squad(opened: Opened) -> Iterator[Record]:
-    """Return a record for each question."""
+    """Return a record for each question of a SQuAD file: passage, question and answers."""
     id_field = "none" if opened.settings.id_field == "none" else "id"
     fields = _own_fields(opened, text_b="text_b", spans_field="spans", id_field=id_field)
     parts = (line for _, line in opened.decoder.lines(opened.blocks, longest=BLOCK))  # often one line
@@ -54,7 +54,7 @@ def read_squad(opened: Opened) -> Iterator[Record]:
 
 
 def read_label_first(opened: Opened) -> Iterator[Record]:
-    """Return a record for each line."""
+    """Return a record for each line that begins with a label, as in fastText."""
     return label_first_records(opened.record_lines(), _own_fields(opened, label_field="label"))
 
 
@@ -128,7 +128,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
 
 
 def _columns(cells: list[str], number: int, fields: Fields) -> int:
-    """Return the number of columns, by the first line with a token; note which column is read."""
+    """Return the number of columns of a CoNLL file, by the first line with a token; note which column is read."""
     if len(cells) < _LEAST_COLUMNS:
         raise InputError(
             "a line has a token but no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
@@ -142,7 +142,7 @@ def _columns(cells: list[str], number: int, fields: Fields) -> int:
 
 
 def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
-    """Return what is wrong with a line, what it has, and what was expected."""
+    """Return what is wrong with a line of CoNLL, what it has, and what was expected."""
     if len(cells) != width:
         what = "a line does not have as many columns as the first line"
         return what, f"{len(cells)}: {_cut(' '.join(cells))!r}", str(width)
@@ -190,6 +190,7 @@ def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Ite
 
 
 def _fast_labels(line: str) -> tuple[list[str], str]:
+    """Return the labels with which a line of fastText begins, and its text."""
     labels = []
     while line.startswith(PREFIX):
         label, *rest = line.split(maxsplit=1)
@@ -199,6 +200,7 @@ def _fast_labels(line: str) -> tuple[list[str], str]:
 
 
 def _one_label(line: str, mark: str | None) -> tuple[list[str], str]:
+    """Return the label of a line, if it has one, and its text."""
     if mark is None:
         label, *rest = line.split(maxsplit=1)
         return [label], rest[0] if rest else ""
@@ -253,7 +255,7 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
 
 
 def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str, Any] | None:
-    """Return the fields of one question; None where it is left out."""
+    """Return the fields of one question of SQuAD; None where it is left out."""
     known = given if isinstance(given, dict) else {}
     place = f"question {known.get('id', number)}"
     if not isinstance(known.get("question"), str):
@@ -276,7 +278,7 @@ def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str
 
 
 def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
-    """Return an answer as a span; or None, and what is wrong."""
+    """Return an answer of SQuAD as a span; or None, and what is wrong."""
     known = answer if isinstance(answer, dict) else {}
     text, start = known.get("text"), known.get("answer_start")
     if not isinstance(text, str) or not text or type(start) is not int:
@@ -321,7 +323,7 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
 
 
 class _JsonText:
-    """JSON text that comes in parts; one value is held at a time.
+    """The JSON text of a SQuAD file, which comes in parts; one value is held at a time.
 
     Args:
         parts: of any size.
@@ -385,6 +387,7 @@ class _JsonText:
             return value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object of JSON as a dict; note a key that it has twice."""
         try:
             return without_repeats(pairs)
         except RepeatedFieldError as error:
@@ -397,7 +400,7 @@ class _JsonText:
         return InputError(what, where=f"{self._source}, line {line}", **more)
 
     def _read(self, wanted: int) -> bool:
-        """Read about so many more characters; what was taken is forgotten. False at the end."""
+        """Read about so many more characters of JSON; what was taken is forgotten. False at the end."""
         found, size = [self._text[self._at :]], 0
         for part in self._parts:
             found.append(part)
@@ -411,8 +414,10 @@ class _JsonText:
 
 
 def _keys(value: Any) -> str:
+    """Return the keys of an object of JSON for an error; the type of any other value."""
     return _cut(", ".join(map(str, value)) or "nothing") if isinstance(value, dict) else type(value).__name__
 
 
 def _cut(text: str) -> str:
+    """Return the beginning of a wrong text for an error."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

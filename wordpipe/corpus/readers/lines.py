@@ -75,6 +75,7 @@ def says_delimiter(first: bytes) -> bool:
 
 
 def _is_object(line: str) -> bool:
+    """True if a line is an object of JSON."""
     if not line.lstrip().startswith("{"):
         return False
     try:
@@ -144,13 +145,14 @@ def text_records(
 
 
 class _Growing:
-    """The record whose lines are being collected; it opens with a line that is not blank."""
+    """The record of plain text whose lines are being collected; it opens with a line that is not blank."""
 
     def __init__(self, source: str, newline: Newline, first_line_title: bool, max_bytes: int) -> None:
         self.source, self.newline, self.first_line_title, self.max_bytes = source, newline, first_line_title, max_bytes
         self._clear()
 
     def _clear(self) -> None:
+        """Begin a record of plain text without lines."""
         self.is_open = False
         self.size = 0  # characters, at most as many as bytes: non-ASCII text is cut later, at the same places
         self.title: str | None = None
@@ -158,6 +160,7 @@ class _Growing:
         self.lines: list[str] = []
 
     def add(self, number: int, line: str) -> None:
+        """Add a line to the record of plain text."""
         if not self.is_open:
             self.is_open, self.line = True, number
             if self.first_line_title and len(line) <= LONGEST_TITLE:  # a longer one is text
@@ -179,6 +182,7 @@ class _Growing:
             self._clear()
 
     def _record(self) -> Record:
+        """Return the record of the lines of plain text collected so far."""
         text = "".join(self.lines)
         return Record(text, self.source, self.line, title=self.title, newline=self.newline, part=self.part)
 
@@ -187,7 +191,7 @@ _NOT_TIDY = re.compile(r"\\(?:r|u000[0dD]|u[dD][89a-fA-F])")  # escapes of what 
 
 
 def read_json_lines(opened: Opened) -> Iterator[Record]:
-    """One record for each line that holds a JSON object; blank lines are skipped.
+    """Yield one record for each line that holds a JSON object; blank lines are skipped.
 
     Raises:
         InputError: a line is not a JSON object, or the first one has no text field.
@@ -206,7 +210,7 @@ def read_json_lines(opened: Opened) -> Iterator[Record]:
 
 
 def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Number, length and object of each line that has one."""
+    """Yield number, length and object of each line of JSON Lines that has one."""
     hint = "write one JSON object per line"
     for number, line in lines:
         if line.isspace():
@@ -236,7 +240,7 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
 
 
 def _head(records: Iterator[tuple[int, int, dict[str, Any]]]) -> list[tuple[int, int, dict[str, Any]]]:
-    """Return the first records, by which the fields are known; the others are left in the iterator."""
+    """Return the first records of JSON Lines, CSV or TSV, by which the fields are known; the others stay in the iterator."""
     head, chars = [], 0
     for record in records:
         head.append(record)
@@ -266,7 +270,7 @@ def said_delimiter(line: str) -> str | None:
 
 
 def read_csv(opened: Opened) -> Iterator[Record]:
-    """One record for each row after the header, if there is one; the comma may also be a semicolon, tab or bar.
+    """Yield one record for each row of a CSV after the header, if there is one; the comma may also be a semicolon, tab or bar.
 
     Raises:
         InputError: bad quoting, more cells than the header has, or no text column.
@@ -275,7 +279,7 @@ def read_csv(opened: Opened) -> Iterator[Record]:
 
 
 def read_tsv(opened: Opened) -> Iterator[Record]:
-    """One record for each line after the header, if there is one. TSV knows no quotes: a cell has neither tab nor line end.
+    """Yield a record for each line of a TSV after its header, if any. TSV has no quotes: no cell has a tab or a line end.
 
     Raises:
         InputError: a line has more cells than the header, or there is no text column.
@@ -286,6 +290,7 @@ def read_tsv(opened: Opened) -> Iterator[Record]:
 
 
 def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and cells of each row of a TSV that is not blank."""
     delimiter = "\t"
     for place, (number, line) in enumerate(lines):
         if place == 0 and (said := said_delimiter(line)) is not None:
@@ -295,7 +300,7 @@ def _tsv_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]
 
 
 def _csv_rows(lines: Iterable[tuple[int, str]], fields: Fields, longest: int) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row that is not blank; after bad quotes it goes on with the next line."""
+    """Yield line and cells of each row of a CSV that is not blank; after bad quotes it goes on with the next line."""
     all_texts = (line for _, line in lines)
     # a first line may say what parts cells; else the header shows it
     header, before = next(all_texts, ""), 0
@@ -328,6 +333,7 @@ def _rows(
     fields: Fields,
     beginning: tuple[Iterator[tuple[int, list[str]]], Fields] | None = None,
 ) -> Iterator[Record]:
+    """Yield the records of the rows of a CSV or TSV, once header and fields are known."""
     of_file, silent = beginning or (rows, fields)
     first = next(of_file, None)
     if first is None:
@@ -362,6 +368,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 def _named_cells(
     rows: Iterator[tuple[int, list[str]]], names: list[str], fields: Fields, holder: str
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield line, width and cells by the names of their columns, of each row of a CSV or TSV."""
     for line, cells in rows:
         if len(cells) > len(names):
             expected, hint = f"at most {len(names)}", "fix the quotes or tabs in this line"
@@ -403,7 +410,7 @@ _LONE_RETURN = re.compile(rb"\r(?!\n)")
 def parallel_records(
     first: Source, second: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object]
 ) -> Iterator[Record]:
-    """One record for each line of two files, `text_b` among its own columns; empty lines are records as well.
+    """Yield one record for each line of two parallel files, `text_b` among its own columns; empty lines are records as well.
 
     Args:
         first: its lines are the texts; its name and its line stand beside each pair.
@@ -438,7 +445,7 @@ def parallel_records(
 
 
 class _Lines:
-    """The lines of one file, without their ends; one that the policy for bad bytes drops is empty.
+    """The lines of one of two parallel files, without their ends; one that the policy for bad bytes drops is empty.
 
     Attributes:
         number: how many have been read so far.
@@ -469,6 +476,7 @@ class _Lines:
         source.seen.is_whole = True
 
     def _note(self, block: bytes) -> None:
+        """Report, and for a stream hash, a block that was read."""
         self._on_bytes(len(block))
         if self.source.kind == "stream":
             self.source.seen.note(block)

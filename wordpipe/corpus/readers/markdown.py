@@ -52,11 +52,11 @@ def read(opened: Opened) -> Iterator[Record]:
 
 
 class TooDeepError(ValueError):
-    """More in each other than anyone writes."""
+    """The error for Markdown that is nested more deeply than anyone writes."""
 
 
 def read_markdown(text: str, line: int, outline: Outline) -> None:
-    """Tell the outline what a Markdown text, which begins in this line of the source, holds.
+    """Report the headings, words and code of a Markdown text to the outline of its source.
 
     Raises:
         TooDeepError: over 60 quotes or lists in each other.
@@ -72,7 +72,7 @@ def read_markdown(text: str, line: int, outline: Outline) -> None:
 
 
 class _Walk:
-    """One walk over the events of a text."""
+    """One walk over the events of a Markdown text."""
 
     def __init__(self, text: str, line: int, outline: Outline) -> None:
         self.text, self.first, self.outline = text, line, outline
@@ -106,6 +106,7 @@ class _Walk:
                 self._pieces.append("\n" if value is None else value)
 
     def _start(self, name: str, value: Any, span: dict[str, int]) -> None:
+        """Begin a Markdown element."""
         if name in _INLINE:
             self._tilde(name, span)
             return
@@ -132,6 +133,7 @@ class _Walk:
             out.line += value != "Indented"
 
     def _end(self, name: str, value: Any, span: dict[str, int]) -> None:
+        """End a Markdown element."""
         out = self.outline
         if name in _INLINE:
             self._tilde(name, span)
@@ -159,7 +161,7 @@ class _Walk:
                 out.end_list()
 
     def _tilde(self, name: str, span: dict[str, int]) -> None:
-        """One tilde on each side strikes nothing through."""
+        """Add the tilde of a Markdown text that strikes nothing through: one on each side."""
         if name == "Strikethrough" and self._data[span["start"] + 1] != ord("~"):
             self._pieces.append("~")
 
@@ -177,6 +179,7 @@ class _Walk:
         return text
 
     def _line_at(self, offset: int) -> int:
+        """Return the line of a place in the Markdown text."""
         return self.first + bisect_left(self._line_ends, offset)
 
 
@@ -190,6 +193,7 @@ def slug(text: str) -> str:
 
 
 def _heading(title: str, level: int, outline: Outline) -> None:
+    """Report a Markdown heading to the outline, with its anchor."""
     if own := _OWN_ANCHOR.search(title):
         title, anchor = title[: own.start()], own["anchor"]
     else:
@@ -198,11 +202,12 @@ def _heading(title: str, level: int, outline: Outline) -> None:
 
 
 def _named(event: Any) -> tuple[str, Any]:
-    """Return the name of an event or tag, and its value."""
+    """Return the name of an event or tag of Markdown, and its value."""
     return (event, None) if isinstance(event, str) else next(iter(event.items()))
 
 
 def _alert(text: str) -> str:
+    """Return the text of a Markdown quotation with its kind (note, warning) as a word."""
     return _ALERT.sub(lambda found: f"{found['kind'].capitalize()}:", text)
 
 
@@ -234,7 +239,7 @@ def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
 
 
 def _chunks(block: str) -> list[tuple[str, str]] | None:
-    """Each field's name and the text of its value; None where a line is neither a field nor goes on with one."""
+    """Return the name and the text of each field of YAML front matter; None where a line is no part of a field."""
     chunks: list[tuple[str, list[str]]] = []
     if block.startswith("\n"):  # a rule with a blank line below it
         return None
@@ -252,7 +257,7 @@ def _chunks(block: str) -> list[tuple[str, str]] | None:
 
 
 def _value(text: str) -> Any:
-    """Return the value that a text is in YAML; the text itself if it is no YAML."""
+    """Return the value of a field of front matter, read as YAML; the text itself if it is no YAML."""
     try:
         return _of_events(f"value:{text if text[:1].isspace() or not text else f' {text}'}")
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -260,7 +265,7 @@ def _value(text: str) -> Any:
 
 
 def _of_events(text: str) -> Any:
-    """The value of the one field of a text in YAML, built without recursion. Raises ValueError: an alias, or too deep."""
+    """Return the value of a field of front matter from YAML, without recursion. Raises ValueError: an alias, or too deep."""
     stack: list[list[Any]] = [[]]
     kinds = ["document"]
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -282,6 +287,7 @@ def _of_events(text: str) -> Any:
 
 
 def _scalar(event: yaml.ScalarEvent) -> Any:
+    """Return the text, number or truth value of a scalar of YAML."""
     text = str(event.value)
     if event.style is not None:
         return text

@@ -59,7 +59,7 @@ class PackageFile:
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """One documented thing."""
+    """One docstring of a package: what it documents, its text and its line."""
 
     # the module it belongs to, which for compiled functions is not the one that documents them; "" where `name` is
     # already the full name
@@ -71,7 +71,7 @@ class Docstring:
 
 @dataclass(slots=True)
 class Module:
-    """The facts that the source of a module gives."""
+    """The facts that the source of a Python module gives."""
 
     name: str  # its full name
     is_init: bool  # True for an `__init__.py`
@@ -99,7 +99,7 @@ def read(opened: "Opened") -> Iterator[Record]:
 
 
 def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
-    """One record for each public docstring of a package, a part ("numpy.linalg") or "stdlib", with the names it points to.
+    """Yield a record for each public docstring of a package, a part ("numpy.linalg") or "stdlib", with the names it points to.
 
     By module and line. Files and docstrings that are left out are counted. Held in memory at once: the docstrings of the
     package (10 MB for torch), and one parsed module.
@@ -151,14 +151,14 @@ def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], 
 
 
 def _full_name(name: str, title: str, titles: set[str]) -> str:
-    """`name` as the nearest title that it can mean from within `title`; as it is where there is none."""
+    """Return `name` as the nearest title of a docstring that it can mean from within `title`; as it is where there is none."""
     parts = title.split(".")[:-1]
     candidates = (".".join([*parts[:end], name]) for end in range(len(parts), -1, -1))
     return next((candidate for candidate in candidates if candidate in titles), name)
 
 
 class _Library:
-    """A parser of modules, each parsed once; it follows imports, counts broken modules, and names things as users import."""
+    """A parser of a package's modules, each parsed once; it follows imports and finds the public names of definitions."""
 
     def __init__(self, files: list[PackageFile], ledger: Ledger) -> None:
         self.files = {file.module: file for file in files}
@@ -178,7 +178,7 @@ class _Library:
         return self.modules[name]
 
     def _resolve(self, module: str, name: str, chain: int = _MAX_CHAIN) -> tuple[str, str] | None:
-        """Module and name under which `name` of `module` was defined, as far as imports can be followed.
+        """Return module and name under which `name` of `module` was defined, as far as imports can be followed.
 
         A name that comes from a compiled module of the package is followed to that module. None where it is not there
         at all.
@@ -199,7 +199,7 @@ class _Library:
         return next((target for target in starred if target is not None), None)
 
     def public_names(self) -> dict[tuple[str, str], str]:
-        """For each definition (its module, its name there) that a public module offers, the shortest name to import it by.
+        """Return, for each definition (its module, its name) that a public module offers, the shortest name to import it by.
 
         Classes that users only know by their one instance (`norm = norm_gen()`) go by the instance's name, and methods
         that are offered as functions (`shuffle = _inst.shuffle`) by the function's.
@@ -228,7 +228,7 @@ class _Library:
         return f"{public}.{rest}" if public and rest else public
 
     def _offered(self, name: str, chain: int = _MAX_CHAIN) -> set[str]:
-        """Names that a module gives to `import *`; what a plain module imports by name is not its own to offer."""
+        """Return the names that a module gives to `import *`; what a plain module imports by name is not its own to offer."""
         module = self.module(name)
         if module is None or chain == 0:
             return set()
@@ -246,16 +246,18 @@ class _Library:
 
 
 def _offer(names: dict[tuple[str, str], str], target: tuple[str, str] | None, candidate: str) -> None:
+    """Offer a public name for a definition; the shortest is kept."""
     if target and _rank(candidate) < _rank(names.get(target, "." * 99)):
         names[target] = candidate
 
 
 def _rank(name: str) -> tuple[int, int, str]:
+    """Return the rank of a public name of a definition: fewer dots first, then shorter."""
     return name.count("."), len(name), name
 
 
 def find_package(name: str) -> list[PackageFile]:
-    """Files of "PACKAGE", "PACKAGE.PART" or "stdlib" (the whole standard library), by module name, without tests.
+    """Return the files of "PACKAGE", "PACKAGE.PART" or "stdlib" (the whole standard library), by module name, without tests.
 
     They are found on the import path without importing anything.
 
@@ -274,6 +276,7 @@ def find_package(name: str) -> list[PackageFile]:
 
 
 def _top_level(name: str, *, stdlib_only: bool) -> Iterator[PackageFile]:
+    """Yield the Python files of a top-level module or package."""
     spec = _spec(name, stdlib_only=stdlib_only)
     if spec is None:
         return
@@ -302,11 +305,12 @@ def _spec(name: str, *, stdlib_only: bool) -> ModuleSpec | None:
 
 
 def _is_test(part: str) -> bool:
+    """True if a part of a module's name is that of tests."""
     return part in _TESTS or part.startswith("test_") or part.endswith("_test")
 
 
 def see_also_names(docstring: str) -> list[str]:
-    r"""Names in the "See Also" section of a docstring (numpydoc), each once, as written; deeper lines are description.
+    r"""Return the names in the "See Also" section of a docstring (numpydoc), once each; deeper lines are description.
 
     >>> see_also_names("Sum.\n\nSee Also\n--------\nmean : The average.\ncumsum, numpy.diff\n")
     ['mean', 'cumsum', 'numpy.diff']
@@ -325,11 +329,12 @@ def see_also_names(docstring: str) -> list[str]:
 
 
 def _indent(line: str) -> int:
+    """Return the number of spaces before a line of a docstring."""
     return len(line) - len(line.lstrip())
 
 
 def parse_module(name: str, path: Path, *, is_init: bool) -> Module:
-    """Read a module's source.
+    """Return the docstrings and names of a module, from its source.
 
     Raises:
         SyntaxError, ValueError, RecursionError: it is no Python of this version.
@@ -352,7 +357,7 @@ def parse_module(name: str, path: Path, *, is_init: bool) -> Module:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run when the module is imported, those under `if`, `try` and `with` included."""
+    """Yield the statements that run when a module is imported, those under `if`, `try` and `with` included."""
     for statement in body:
         yield statement
         for block in ("body", "orelse", "finalbody"):
@@ -363,6 +368,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _note_names(module: Module, statement: ast.stmt) -> None:
+    """Note the names that a statement of a module defines or imports."""
     match statement:
         case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             module.defined.add(name)
@@ -419,18 +425,21 @@ def _exports(statements: Iterable[ast.stmt]) -> list[str] | None:
 
 
 def _own(home: str, name: str, node: ast.Module | _Definition) -> Iterator[Docstring]:
+    """Yield the docstring of a module, class or function, if it has one."""
     raw = ast.get_docstring(node, clean=False)
     if raw:
         yield _docstring(home, name, raw, node.body[0].lineno)
 
 
 def _docstring(home: str, name: str, raw: str, line: int) -> Docstring:
+    """Return a docstring with its text cleaned and the line where it begins."""
     text = _ONLY_PLACEHOLDER.sub("", cleandoc(raw)).rstrip()
     blank = raw[: len(raw) - len(raw.lstrip())].count("\n")
     return Docstring(home, name, text, line + blank)
 
 
 def _defined(home: str, outer: str, body: list[ast.stmt]) -> Iterator[Docstring]:
+    """Yield the docstrings of public classes and functions in a body, methods included."""
     for node in _statements(body):
         if isinstance(node, _Definition) and not node.name.startswith("_"):
             yield from _own(home, f"{outer}{node.name}", node)
@@ -482,6 +491,7 @@ def _called(module: Module, call: ast.Call, target: str | None) -> _Documented:
 
 
 def _new_docs(module: Module, home: str, name: str, text: ast.expr) -> _Documented:
+    """Yield what `add_newdoc` documents: a name, or methods of a class."""
     for pair in text.elts if isinstance(text, ast.List) else [text]:
         match pair:
             case ast.Tuple(elts=[thing, doc]):
@@ -492,7 +502,7 @@ def _new_docs(module: Module, home: str, name: str, text: ast.expr) -> _Document
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """`a.b.c` as text; None for any other expression."""
+    """Return `a.b.c` as text; None for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (left := _dotted(node.value)):

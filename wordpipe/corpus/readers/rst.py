@@ -51,7 +51,7 @@ _TARGET = re.compile(r"\A(?P<title>.+?)\s*<[^<>]*>\Z", re.DOTALL)
 
 
 class TooLongError(ValueError):
-    """A line of more than 100,000 characters."""
+    """The error for a line of reStructuredText of more than 100,000 characters."""
 
 
 def read(opened: Opened) -> Iterator[Record]:
@@ -60,7 +60,7 @@ def read(opened: Opened) -> Iterator[Record]:
 
 
 def read_rst(text: str, line: int, outline: Outline) -> None:
-    """Tell the outline what a text in reStructuredText, which begins in this line of the source, holds.
+    """Report the headings, words and code of a text in reStructuredText to the outline of its source.
 
     Raises:
         TooLongError: a line of more than 100,000 characters.
@@ -74,7 +74,7 @@ def read_rst(text: str, line: int, outline: Outline) -> None:
 
 
 class _Walk:
-    """One walk over a document."""
+    """One walk over the nodes of a reStructuredText document."""
 
     def __init__(self, document: "nodes.document", lines_before: int, last: int, outline: Outline) -> None:
         self.document, self.before, self.last, self.outline = document, lines_before, last, outline
@@ -86,6 +86,7 @@ class _Walk:
             self._tell(child, level)
 
     def _tell(self, node: Any, level: int) -> None:
+        """Report a node of reStructuredText with all nodes inside."""
         out, kind = self.outline, node.tagname
         if getattr(node, "line", None):
             out.line = self._source_line(node.line)
@@ -128,6 +129,7 @@ class _Walk:
         return min(self.before + number, self.last)
 
     def _row(self, row: Any) -> None:
+        """Report a row of a reStructuredText table."""
         out = self.outline
         out.row()
         for entry in row.children:
@@ -153,6 +155,7 @@ class _Walk:
         out.end_list()
 
     def _section(self, node: Any, level: int) -> None:
+        """Report a section of reStructuredText: its heading and what stands below."""
         title = node.children[0] if node.children and node.children[0].tagname == "title" else None
         if title is not None:
             anchor = node["ids"][0] if node["ids"] else None
@@ -161,10 +164,12 @@ class _Walk:
             self._tell(child, level)
 
     def _line_of(self, section: Any, title: Any) -> int:
+        """Return the line of a node of reStructuredText."""
         line = title.line or section.line
         return self._source_line(line) if line else self.outline.line
 
     def _item(self) -> None:
+        """Report an item of a reStructuredText list."""
         number = self._lists[-1] if self._lists else None
         mark = "- " if number is None else f"{number}. "
         self.outline.block(tight=True, mark="  " * (len(self._lists) - 1) + mark)
@@ -188,6 +193,7 @@ class _Walk:
 
 
 def _parsed(text: str, outline: Outline) -> "nodes.document":
+    """Return the document that docutils parses from reStructuredText."""
     from docutils.statemachine import string2lines
     from docutils.utils import new_document
 
@@ -293,7 +299,7 @@ def _machine() -> tuple[Callable[[], Any], Any]:
 
 
 class _States(dict[str, Any]):
-    """The states that a machine has come to, by name."""
+    """The states that a machine of docutils has come to, by name."""
 
     def __init__(self, machine: Any, classes: Sequence[type]) -> None:
         super().__init__()
@@ -312,7 +318,7 @@ def _first_line(entry: Any) -> int:
 
 
 def _ignored(*_: object) -> None:
-    """In the place of what names things of one name apart, and complains."""
+    """Do nothing, in the place of docutils' check of names that occur twice."""
 
 
 def _parted(lines: Sequence[str]) -> tuple[int, int]:

@@ -28,7 +28,7 @@ _CELL = " | "
 
 @dataclass(slots=True)
 class Section:
-    """A stretch of text that stands below one heading and above the next."""
+    """A section of a source: the text below one heading and above the next."""
 
     path: tuple[str, ...]  # the headings above the text, the highest first; () before the first
     anchor: str | None  # what follows "#" in a link to it
@@ -70,6 +70,7 @@ class Outline:
         self._clear()
 
     def _clear(self) -> None:
+        """Begin a section without text."""
         self._pieces: list[str] = []
         self._length = 0
         self._gap, self._mark, self._cell = "", "", False
@@ -185,11 +186,13 @@ class Outline:
         self._gap, self._mark, self._cell, self._space = "", "", False, False
 
     def _place(self) -> None:
+        """Note the source line of the text that comes next in the open section."""
         places = self._open.places
         if not places or places[-1][1] != self.line:
             places.append((self._length, self.line))
 
     def _add(self, text: str) -> None:
+        """Add text to the open section."""
         self._pieces.append(text)
         self._length += len(text)
 
@@ -216,7 +219,7 @@ def _joined(title: str | None, path: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A markup: its parser, and how long sources of it are parted."""
+    """A markup language: its parser, and how long sources of it are parted."""
 
     name: str
     parse: Callable[[str, int, "Outline"], None]  # a text, its first line, and what is to be told of it

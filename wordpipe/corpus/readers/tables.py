@@ -28,7 +28,7 @@ _EXACT_TYPES = (datetime, date, time, timedelta, Decimal, bytes)  # of which Arr
 
 
 def read_parquet(opened: Opened) -> Iterator[Record]:
-    """A record a row of a file."""
+    """Return a record for each row of a Parquet file."""
     assert opened.file is not None
     limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
     limit.taken = opened.source.bytes
@@ -42,7 +42,7 @@ def read_rows(opened: Opened) -> Iterator[Record]:
 
 
 def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
-    """One record for each row; only the columns wanted are read, a few rows at a time.
+    """Yield one record for each row of a Parquet file; only the columns wanted are read, a few rows at a time.
 
     Raises:
         InputError: not a sound Parquet file, no text column, or the text column holds no strings.
@@ -51,7 +51,7 @@ def parquet_records(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> I
 
 
 def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> Iterator[Record]:
-    """One record for each dict, or each row of a data frame or table; `note` is called with each as bytes, to be hashed.
+    """Yield one record for each dict, or each row of a data frame or table; `note` is called with each as bytes, to be hashed.
 
     Raises:
         InputError: an item is no mapping, there is no text column, or a text is no string.
@@ -74,6 +74,7 @@ def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> 
 
 
 def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
+    """Yield the records of rows, once the first rows have shown the fields."""
     number, is_first, text_field = 0, True, fields.settings.text_field
     for batch in batches:
         width = batch.nbytes // max(1, len(batch))
@@ -93,6 +94,7 @@ def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: Expansion
 
 
 def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a Parquet file, of the columns that are needed."""
     try:
         # the columns that are wanted
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
@@ -122,7 +124,7 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
 
 
 def _refuse_bomb(about: pq.FileMetaData, limit: ExpansionLimit) -> None:
-    """Refuse a file whose pages, unpacked, or whose lists are beyond the bound, before any of it is decoded.
+    """Refuse a Parquet file whose pages, unpacked, or whose lists are beyond the bound, before any of it is decoded.
 
     Raises:
         InputError: says how large it would be.
@@ -138,7 +140,7 @@ def _refuse_bomb(about: pq.FileMetaData, limit: ExpansionLimit) -> None:
 
 
 def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
-    """Values of a column, which `before` rows precede in the file.
+    """Return the values of a Parquet column, which `before` rows precede in the file.
 
     Strings go by the policy for bad bytes, because Parquet files are not checked for UTF-8.
 
@@ -162,7 +164,7 @@ def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
 
 
 def _natives(column: Any, fields: Fields, *strings: Strings) -> list[Any]:
-    """Return the values of an array; of a column that Arrow does not accept, each value converted by `_known`."""
+    """Return the values of an Arrow array; of a column that Arrow does not accept, each value converted by `_known`."""
     try:
         return natives(column, *strings) if isinstance(column, pa.Array) else [_known(value) for value in column]
     except RepeatedFieldError as error:
@@ -190,6 +192,7 @@ _Chunk = tuple[list[str], list[list[Any]]]
 
 
 def _arrow_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
+    """Yield the columns of an Arrow table or reader of batches, some rows at a time."""
     try:
         if hasattr(frame, "__arrow_c_stream__"):
             batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(frame)
@@ -224,7 +227,7 @@ def _pandas_chunks(frame: Any, fields: Fields) -> Iterator[_Chunk]:
 
 
 def _pandas_column(values: Any) -> Any:
-    """A column as an Arrow array, in which NaN is missing; as it is, where Arrow has no type that holds all its values."""
+    """Return a pandas column as an Arrow array, in which NaN is missing; unchanged where Arrow has no type for its values."""
     try:
         found = pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -233,6 +236,7 @@ def _pandas_column(values: Any) -> Any:
 
 
 def _no_table(frame: Any, fields: Fields) -> InputError:
+    """Return the error for a column that was given in the place of a table."""
     what, hint = (
         "one column is not a table",
         f'make a table of the column: series.to_frame("{fields.settings.text_field}")',
@@ -241,7 +245,7 @@ def _no_table(frame: Any, fields: Fields) -> InputError:
 
 
 def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield number and fields of each mapping."""
+    """Yield number and fields of each mapping that a program gives."""
     text_field = fields.settings.text_field
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
@@ -260,7 +264,7 @@ def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dic
 
 
 def _known(value: Any) -> Any:
-    """A value of a program as JSON has it, or as an Arrow scalar; as text where neither has it. NaN is how they say: none.
+    """Return a value of a program as JSON has it, or as an Arrow scalar; as text where neither has it. NaN is no value.
 
     Raises:
         RepeatedFieldError: two names of a mapping are one as text.
@@ -284,6 +288,7 @@ def _known(value: Any) -> Any:
 
 
 def _known_of_numpy(value: Any) -> Any:
+    """Return a value of NumPy as a value of JSON or Arrow."""
     if isinstance(value, np.ndarray):
         return _known([*value] if value.dtype.kind in "mM" else value.tolist())  # which of times are numbers
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -292,6 +297,7 @@ def _known_of_numpy(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
+    """Return a value as an Arrow scalar; as text where Arrow has no type for the value."""
     if isinstance(value, Decimal) and not value.is_finite():
         return None if value.is_nan() else float(value)
     try:

@@ -178,7 +178,7 @@ def ingest(
 
 
 def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
-    """Counts, facts, notes and warnings of what was read."""
+    """Put counts, facts, notes and warnings of what was read into the job of an ingest."""
     job.counts = {**reader.counts, **(reader.changes if is_update else {})}
     job.facts = {
         **({"not_read": found.skipped} if found.skipped else {}),
@@ -202,7 +202,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
 def _open_previous(
     job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str], names: list[str]
 ) -> PreviousCorpus | None:
-    """The corpus at the job's output, if it was made as this one is; else a note says why it is not used.
+    """Return the corpus at the job's output, if it was made as this one is; else a note says why it is not used.
 
     Args:
         job: the job.
@@ -237,7 +237,7 @@ def _open_previous(
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
-    """Why the rows of a previous corpus are not those that would be read now; None where they are."""
+    """Return why the rows of a previous corpus are not those that would be read now; None where they are."""
     before, now = artifact.manifest.settings, settings.recipe()
     if changed := [name for name in now if before.get(name) != now[name]]:
         return f"the setting {changed[0]} was {before.get(changed[0])} and is now {now[changed[0]]}"
@@ -265,7 +265,7 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
 
 
 def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
-    """Make the files of each part files of the artifact, in the columns of the whole corpus."""
+    """Make the files of each part files of the corpus artifact, in the columns of the whole corpus."""
     adopt_parts(
         parts, job.writer, reader.schema, reader.converted, lambda: job.scratch,
         lambda done: job.report("writing", done, None, "sentences"), again=reader.all_train,
@@ -275,7 +275,7 @@ def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
 def _read_apart(
     job: Job, found: Sources, parts: list[list[Source]], chosen: IngestSettings
 ) -> tuple[Ingest, list[SourceSummary]]:
-    """Read each part by itself, in the processes of the engine.
+    """Read each part of the sources by itself, in the processes of the engine.
 
     Args:
         job: its inputs are known.
@@ -324,7 +324,7 @@ def _read_apart(
 
 
 def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[int]) -> dict[int, str]:
-    """Make the shards that no stopped run has finished; return the names of the figures of all."""
+    """Make the shards of an ingest that no stopped run has finished; return the names of the figures of all."""
     names = {number: work.name_of(number) for number in numbers}
     job.make_missing(work, names, cache, "read", files_of)
     for name in names.values():
@@ -333,14 +333,14 @@ def _make(job: Job, work: IngestShards, cache: ResumeCache, numbers: Iterable[in
 
 
 def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
-    """Read the parts that were not read yet, in order, until one fails."""
+    """Read the parts of the sources that were not read yet, in order, until one fails."""
     for number in range(len(work.parts)):
         if cache.figures(work.name_of(number)) is None:
             work.make(number, cache, lambda done: None)
 
 
 def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:
-    """Save, for each shard, the digests of documents that earlier sources have too: number of the shard → hash of the file."""
+    """Save, for each shard, the digests of documents that earlier sources have too; return shard → hash of the file."""
     seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
         double, own = [], Digests()
@@ -361,7 +361,7 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str
 def check_dropped(
     job: Job, summaries: Iterable[SourceSummary], found: Sequence[Source], names: Sequence[str], *, allowed: bool
 ) -> None:
-    """Look at the sources that a corpus has and an update does not name; those that are gone are said in a warning.
+    """Refuse an update that does not name a source of the corpus which still exists; warn of sources that are gone.
 
     Args:
         job: of the update.
@@ -396,7 +396,7 @@ def check_dropped(
 
 
 def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
-    """Say that standard input, or what a program gave, has less than it had: it is one source, which is given whole each time.
+    """Warn that standard input, or what a program gave, has fewer rows than before: its new rows replace all earlier ones.
 
     Args:
         job: of the update.
@@ -412,6 +412,7 @@ def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
 
 
 def _many(names: Sequence[str]) -> str:
+    """Return the number of sources in words, for messages of an update."""
     return f"{len(names):,} source{'s' * (len(names) != 1)}"
 
 

@@ -50,14 +50,14 @@ _ROWS = 1 << 16
 
 
 class StretchFiles(Protocol):
-    """Finished files with the rows of one stretch."""
+    """Finished files with the rows of one stretch of a corpus."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order."""
+        """Yield the rows of the stretch, in order."""
         ...
 
     def adopt(self, writer: ArtifactWriter, names: Iterator[str]) -> None:
-        """Make them files of an artifact, called by the next names."""
+        """Make the files of the stretch files of an artifact, called by the next names."""
         ...
 
 
@@ -66,7 +66,7 @@ Part = Sequence[tuple[pa.Schema, StretchFiles]]
 
 
 class ScratchFiles:
-    """The files of one stretch of rows, in a folder of its own; see `StretchFiles`."""
+    """The files of one stretch of corpus rows, in a scratch folder of its own: `StretchFiles`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,34 +74,34 @@ class ScratchFiles:
         folder.mkdir()
 
     def open(self, name: str) -> HashedFile:
-        """A new file."""
+        """Open a new file of the stretch."""
         return HashedFile(self.folder / name, name)
 
     def close(self, file: HashedFile, *, rows: int | None = None, log: bool = False) -> None:
-        """Take back a finished file."""
+        """Note a finished file of the stretch."""
         file.close()
         file.raise_error()
         self.entries.append(file.entry(rows=rows, log=log))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order."""
+        """Yield the rows of the stretch, in order."""
         for entry in self.entries:
             yield from read_file(self.folder / entry.path)
 
     def adopt(self, writer: ArtifactWriter, names: Iterator[str]) -> None:
-        """Make them files of an artifact, called by the next names."""
+        """Make the files of the stretch files of an artifact, called by the next names."""
         for entry in self.entries:
             writer.adopt(self.folder / entry.path, entry.model_copy(update={"path": next(names)}))
 
 
 def read_file(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file of ours, some at a time."""
+    """Yield the rows of a Parquet file of corpus rows, some at a time."""
     with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as part:
         yield from part.iter_batches(_ROWS_READ, use_threads=False)
 
 
 class CachedStretch:
-    """The files of one stretch of rows, in a resume cache; see `StretchFiles`.
+    """The files of one stretch of corpus rows, in a resume cache: `StretchFiles`.
 
     Args:
         cache: where they are.
@@ -112,12 +112,12 @@ class CachedStretch:
         self._cache, self._names = cache, names
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """See `StretchFiles`."""
+        """Yield the rows of the stretch, in order."""
         for name in self._names:
             yield from read_file(self._cache.path / name)
 
     def adopt(self, writer: ArtifactWriter, names: Iterator[str]) -> None:
-        """See `StretchFiles`."""
+        """Make the files of the stretch files of an artifact, called by the next names."""
         for name in self._names:
             self._cache.adopt(name, writer, called=next(names))
 
@@ -125,7 +125,7 @@ class CachedStretch:
 def write_parts(
     batches: Iterable[tuple[int, pa.RecordBatch]], new_files: Callable[[int], Files]
 ) -> list[list[tuple[pa.Schema, Files]]]:
-    """Write batches, each with the number of its part, into files of their own; a part without rows is none.
+    """Write batches of corpus rows, each with the number of its part, into files of their own; a part without rows is none.
 
     Args:
         batches: of the parts, one after the other.
@@ -157,7 +157,7 @@ def adopt_parts(
     parts: Iterable[Part], writer: ArtifactWriter, schema: pa.Schema, convert: Convert, scratch: Callable[[], Path],
     on_rows: Callable[[int], object], *, again: bool = False,
 ) -> None:  # fmt: skip
-    """Make the parts files of an artifact, all in these columns.
+    """Make the parts of a corpus files of its artifact, all in these columns.
 
     Args:
         parts: as they were written, none without rows.
@@ -183,7 +183,7 @@ def adopt_parts(
 
 
 class _NotedDigests(Digests):
-    """Digests that remember, in order, the two of each document: its key, and the digest of its text."""
+    """Digests of documents that remember, in order, the two of each: its key, and the digest of its text."""
 
     def __init__(self, known: Sequence[bytes]) -> None:
         super().__init__()
@@ -192,20 +192,20 @@ class _NotedDigests(Digests):
         self.added: list[bytes] = []
 
     def add(self, digest: bytes, note: bytes = b"") -> bool:
-        """See `Digests.add`."""
+        """Add and remember a digest of a document."""
         self.added.append(digest)
         return super().add(digest, note)
 
 
 class _NotedIds(RecordIds):
-    """Ids that remember, in order, the source and the line of each record."""
+    """Ids of records that remember, in order, the source and the line of each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.claimed: list[tuple[str, str, int]] = []
 
     def claim(self, key: str, source: str, line: int) -> str | None:
-        """See `RecordIds.claim`."""
+        """Claim and remember the id of a record."""
         found = super().claim(key, source, line)
         if found is None:
             self.claimed.append((key, source, line))
@@ -214,7 +214,7 @@ class _NotedIds(RecordIds):
 
 @dataclass(frozen=True)
 class IngestShards:
-    """Reading the sources of each shard.
+    """The work of an ingest in shards: reading the sources of each shard.
 
     Attributes:
         parts: the sources of each shard.
@@ -238,15 +238,15 @@ class IngestShards:
     memory_bytes = 600_000_000
 
     def size_of(self, number: int) -> int:
-        """See `ShardWork`."""
+        """Return the megabytes of the sources of a shard."""
         return round(sum(source.bytes for source in self.parts[number]) / 1e6)
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> ResumeCache:
-        """See `ShardWork`."""
+        """Open the resume cache of the ingest in this process."""
         return ResumeCache(self.cache, self.recipe, shared=True)
 
     def make(self, number: int, state: ResumeCache, on_units: OnUnits) -> None:
-        """See `ShardWork`."""
+        """Read the sources of a shard, and keep its rows and counts in the cache."""
         name, known = self.name_of(number), self._known(number, state)
         if known and (first := state.figures(shard_name(number))) is not None and _is_plain(first):
             self._sift(number, state, known, first)
@@ -271,12 +271,12 @@ class IngestShards:
         state.put(name, b"", figures)
 
     def name_of(self, number: int) -> str:
-        """The name of the figures of a shard; where it is made once more it says what is left out."""
+        """Return the name of the figures of an ingest shard; where it is made once more it says what is left out."""
         known = self.known.get(number)
         return f"{shard_name(number)}-{known[:12]}" if known else shard_name(number)
 
     def _known(self, number: int, cache: ResumeCache) -> list[bytes]:
-        """The digests of a shard's texts that sources before it have."""
+        """Return the digests of a shard's texts that sources before it have."""
         if number not in self.known:
             return []
         cache.made_figures(known_name(number))
@@ -317,7 +317,7 @@ class IngestShards:
         cache.put(name, b"", {**first, "sources": sources, "stretches": _noted(parts)})
 
     def _sources(self, number: int) -> list[Source]:
-        """The sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet.
+        """Return the sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet.
 
         Raises:
             StorageError: a copy of an object is not on this machine.
@@ -334,16 +334,17 @@ class IngestShards:
 
 
 def shard_name(number: int) -> str:
-    """The name of the figures of a shard that was read as if it were alone."""
+    """Return the name of the figures of an ingest shard that was read as if it were alone."""
     return f"shard-{number:05d}"
 
 
 def known_name(number: int) -> str:
-    """The name of the file with the digests of a shard's texts that sources before it have."""
+    """Return the name of the file with the digests of a shard's texts that sources before it have."""
     return f"known-{number:05d}"
 
 
 def _write_keys(cache: ResumeCache, name: str, added: Sequence[bytes], claimed: Sequence[tuple[str, str, int]]) -> None:
+    """Write the digests of documents and the ids of records of a shard into the cache."""
     with cache.table(f"{name}-keys.parquet", _KEYS, {}) as table:
         for first in range(0, len(added), 2 * _ROWS):
             some = added[first : first + 2 * _ROWS]
@@ -370,7 +371,7 @@ def _is_plain(figures: Mapping[str, Any]) -> bool:
 
 
 def _leave_out(ledger: Ledger, rows: pa.RecordBatch) -> None:
-    """Count documents that were kept, all their rows, as duplicates."""
+    """Count documents of a shard that were kept, all their rows, as duplicates."""
     is_first = pc.equal(rows["sentence_id"], 0)
     documents, size = pc.sum(is_first).as_py() or 0, pc.sum(pc.binary_length(rows["text"])).as_py() or 0
     for kept, dropped, number in (("documents_kept", "documents_dropped_duplicate", documents),
@@ -389,20 +390,20 @@ def keys_in(cache: ResumeCache, name: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 def ids_in(cache: ResumeCache, name: str) -> Iterator[tuple[str, str, int]]:
-    """The own id of each record of a shard, its source and its line, in order."""
+    """Yield the own id of each record of a shard, its source and its line, in order."""
     for batch in read_file(cache.path / f"{name}-ids.parquet"):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def files_of(name: str, figures: Mapping[str, Any]) -> Iterator[str]:
-    """The names of all files of a shard, from the name of its figures and the figures."""
+    """Yield the names of all files of an ingest shard, from the name of its figures and the figures."""
     yield from (f"{name}-keys.parquet", f"{name}-ids.parquet")
     for _, names in figures["stretches"]:
         yield from names
 
 
 def part_of(cache: ResumeCache, figures: Mapping[str, Any]) -> Part:
-    """The rows of a shard, from its figures."""
+    """Return the rows of an ingest shard, from its figures."""
     return [
         (pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(schema))), CachedStretch(cache, names))
         for schema, names in figures["stretches"]

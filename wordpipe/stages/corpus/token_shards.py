@@ -56,7 +56,7 @@ WORDS = "words.parquet"  # the list of words, in the cache and in the artifact
 
 @dataclass(frozen=True)
 class CorpusShards:
-    """A corpus, parted, and the cache where what is made of its shards is kept.
+    """The shards of a corpus, and the cache where what is made of them is kept.
 
     Attributes:
         corpus: the artifact.
@@ -74,12 +74,12 @@ class CorpusShards:
 
     @classmethod
     def of(cls, source: Artifact, cache: ResumeCache) -> "CorpusShards":
-        """The shards of an open corpus."""
+        """Return the shards of an open corpus."""
         rows = tuple(shard.rows for shard in shards_of(source, "corpus", SHARD_BYTES))
         return cls(SentArtifact.of(source), cache.path.absolute(), cache.recipe, SHARD_BYTES, rows)
 
     def open(self, stack: ExitStack) -> "OpenShards":
-        """Open them in this process; raises as `SentArtifact.open`."""
+        """Open the shards of the corpus in this process; raises as `SentArtifact.open`."""
         artifact = self.corpus.open(stack)
         shards = shards_of(artifact, "corpus", self.shard_bytes)
         return OpenShards(artifact, shards, ResumeCache(self.cache, self.recipe, shared=True))
@@ -96,7 +96,7 @@ class OpenShards:
 
 @dataclass(frozen=True)
 class Side:
-    """Texts that have a tokenizer of their own.
+    """The texts of a corpus that have a tokenizer of their own.
 
     Attributes:
         columns: of the corpus.
@@ -108,27 +108,27 @@ class Side:
 
     @property
     def suffix(self) -> str:
-        """Behind names of what is theirs."""
+        """Return what the names of this side's tables and counts end with."""
         return "_b" if self.is_second else ""
 
     @property
     def of_them(self) -> str:
-        """The beginning of a message about these texts."""
+        """Return the beginning of a message about these texts."""
         return "second texts: " if self.is_second else ""
 
     @property
     def pretokens(self) -> str:
-        """The name of their counts while these are made."""
+        """Return the name of the side's counts of pre-tokens while these are made."""
         return f"pretokens{self.suffix}"
 
     @property
     def counts(self) -> str:
-        """The table of their counts in the artifact."""
+        """Return the table of the side's counts in the artifact."""
         return f"counts{self.suffix}"
 
     @property
     def tokenizer(self) -> str:
-        """The file of their tokenizer in the artifact."""
+        """Return the file of the side's tokenizer in the artifact."""
         return TOKENIZER_B if self.is_second else TOKENIZER
 
 
@@ -152,7 +152,7 @@ class _Counting:
 
 @dataclass(frozen=True)
 class CountShards:
-    """Counting the words of the first texts, and the pre-tokens of all.
+    """The work of counting in shards: the words of the first texts, and the pre-tokens of all.
 
     Attributes:
         source: the corpus.
@@ -173,26 +173,26 @@ class CountShards:
 
     @property
     def memory_bytes(self) -> int:
-        """See `ShardWork`: libraries and machine code, a batch, and the tables."""
+        """Return the memory of a process that counts: libraries and machine code, a batch, and the tables."""
         return 450_000_000 + len(self.kinds) * self._table_bytes(1)
 
     @property
     def kinds(self) -> list[str]:
-        """The names of the counts, each with tables of its own."""
+        """Return the names of the counts, each with tables of its own."""
         return [*(side.pretokens for side, _ in self.ways), "words"]
 
     def size_of(self, number: int) -> int:
-        """See `ShardWork`."""
+        """Return the sentences of a shard of the corpus."""
         return self.source.rows[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _Counting:
-        """See `ShardWork`."""
+        """Open the corpus and make the cutters of words and pre-tokens, in this process."""
         cuts = {side: cutter_of(way) for side, way in self.ways}
         cutters = {column: (side.pretokens, cut) for side, cut in cuts.items() for column in side.columns}
         return _Counting(self.source.open(stack), cut_words(), cutters, threads)
 
     def make(self, number: int, state: _Counting, on_units: OnUnits) -> None:
-        """See `ShardWork`."""
+        """Count the words and pre-tokens of a shard into runs of the cache."""
         source, kinds = state.source, self.kinds
         shard, table_bytes = source.shards[number], self._table_bytes(state.threads)
         runs = _RunsOfShard(source.cache, number, kinds)
@@ -213,23 +213,24 @@ class CountShards:
         source.cache.put(counted_name(number), b"", figures)
 
     def _table_bytes(self, threads: int) -> int:
+        """Return the memory of one table of counts."""
         return min(self.table_memory // (len(self.kinds) * threads), TABLE_BYTES)
 
 
 def counted_name(number: int) -> str:
-    """The name under which the figures of a counted shard are kept."""
+    """Return the name under which the figures of a counted shard are kept."""
     return f"counted-{number:05d}"
 
 
 class _RunsOfShard:
-    """The runs of counts of one shard, by kind."""
+    """The runs of counts of one shard of a corpus, by kind."""
 
     def __init__(self, cache: ResumeCache, number: int, kinds: Sequence[str]) -> None:
         self._cache, self._number, self._numbers = cache, number, count()
         self.names: dict[str, list[str]] = {kind: [] for kind in kinds}
 
     def new(self, kind: str) -> AbstractContextManager[RawIOBase]:
-        """Open a new one."""
+        """Open a new run of counts."""
         name = f"{kind}-{self._number:05d}-{next(self._numbers):04d}.parquet"
         self.names[kind].append(name)
         return self._cache.create(name, {})
@@ -237,7 +238,7 @@ class _RunsOfShard:
 
 @dataclass(frozen=True)
 class EncodeShards:
-    """Encoding rows: ids of tokens, and numbers of words.
+    """The work of encoding in shards: ids of tokens, and numbers of words, of rows.
 
     Attributes:
         source: the corpus; its cache holds the list of words.
@@ -256,21 +257,21 @@ class EncodeShards:
 
     @property
     def memory_bytes(self) -> int:
-        """See `ShardWork`: libraries and machine code, a batch, what is known by heart, vocabularies and the list of words."""
+        """Return the memory of a process that encodes: libraries, a batch, known strings, vocabularies, words."""
         size = sum(map(len, self.tokenizers)) + (self.source.cache / WORDS).stat().st_size
         return 500_000_000 + 12 * size
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """The names of what is counted."""
+        """Return the names of what is counted while rows are encoded."""
         return FIGURES_OF_PAIRS if len(self.texts) > 1 else FIGURES
 
     def size_of(self, number: int) -> int:
-        """See `ShardWork`."""
+        """Return the sentences of a shard of the corpus."""
         return self.source.rows[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> tuple[OpenShards, CorpusEncoder]:
-        """See `ShardWork`."""
+        """Open the corpus, the tokenizers and the list of words, in this process."""
         source = self.source.open(stack)
         tokenizers = [open_tokenizer(text.encode(), where=str(source.cache.path)) for text in self.tokenizers]
         with source.cache.open(WORDS) as file, pq.ParquetFile(file, memory_map=False, pre_buffer=False) as table:
@@ -279,7 +280,7 @@ class EncodeShards:
         return source, CorpusEncoder(tokenizers, WordNumbers(words, split), threads)
 
     def make(self, number: int, state: tuple[OpenShards, CorpusEncoder], on_units: OnUnits) -> None:
-        """See `ShardWork`."""
+        """Encode a shard of the corpus into a part of the table of tokens."""
         source, encoder = state
         schema: pa.Schema = tokens_schema(encoder.id_type, pairs="text_b" in self.texts)
         figures = dict.fromkeys(self.figures, 0)
@@ -295,5 +296,5 @@ class EncodeShards:
 
 
 def tokens_name(number: int) -> str:
-    """The name of a part of the table of tokens."""
+    """Return the name of a part of the table of tokens."""
     return f"tokens-{number:05d}.parquet"

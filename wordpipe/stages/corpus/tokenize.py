@@ -85,7 +85,7 @@ _FIRST, _SECOND = Side(("text",)), Side(("text_b",), is_second=True)
 
 @dataclass
 class _Counted:
-    """The counts of a corpus.
+    """The counts of words and pre-tokens of a corpus.
 
     Attributes:
         runs: "words", or the name of a side's pre-tokens → what opens each run of counts.
@@ -205,7 +205,7 @@ def _write_words(
 
 
 def _count_shards(job: Job, cache: ResumeCache, work: CountShards) -> _Counted:
-    """Count what a stopped run has not, and open the runs of all shards."""
+    """Count the shards of a corpus that a stopped run has not counted, and open the runs of all shards."""
     names = {number: counted_name(number) for number in range(len(work.source.rows))}
     counted = _Counted({kind: [] for kind in work.kinds})
     job.make_missing(
@@ -245,7 +245,7 @@ def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
 def sides_of(
     chosen: TokenizeSettings, texts: tuple[str, ...], given: Sequence[Tokenizer], counts: Artifact | None
 ) -> tuple[Side, ...]:
-    """The sides of a corpus that have a tokenizer each: as many as are given, were counted, or are asked for.
+    """Return the sides of a corpus that have a tokenizer each: as many as are given, were counted, or are asked for.
 
     Args:
         chosen: the settings.
@@ -275,7 +275,7 @@ def sides_of(
 
 
 def given_tokenizers(job: Job, path: Path | None, *, pairs: bool) -> list[Tokenizer]:
-    """The tokenizers named by the user, recorded as an input by their content, and written to the artifact.
+    """Return the tokenizers named by the user, recorded as an input by their content, and written to the artifact.
 
     Args:
         job: of the stage.
@@ -297,6 +297,7 @@ def given_tokenizers(job: Job, path: Path | None, *, pairs: bool) -> list[Tokeni
 
 
 def _given(job: Job, path: Path, name: str, data: bytes) -> Tokenizer:
+    """Return a given tokenizer; warn of special tokens that it lacks."""
     job.write(name, data)
     tokenizer = open_tokenizer(data, where=str(path))  # as whoever reads the artifact will have it
     missing = [token for token in SPECIAL_TOKENS if tokenizer.token_to_id(token) is None]
@@ -313,7 +314,7 @@ def _given(job: Job, path: Path, name: str, data: bytes) -> Tokenizer:
 
 
 def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> TokenizeSettings:
-    """The settings with what was decided when the pre-tokens of another artifact were counted.
+    """Return the settings with what was decided when the pre-tokens of another artifact were counted.
 
     Raises:
         ConfigError: another way of cutting or normalising the text was asked for.
@@ -334,6 +335,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> 
 
 
 def _other_counts(name: str, got: object, made: object, artifact: Artifact) -> ConfigError:
+    """Return the error for a setting that the given counts were not made with."""
     return ConfigError(
         "the counts were made with another value of this setting",
         where=name,
@@ -344,12 +346,12 @@ def _other_counts(name: str, got: object, made: object, artifact: Artifact) -> C
 
 
 def counted_before(artifact: Artifact, side: Side) -> Iterator[StringCounts]:
-    """The counts of another artifact."""
+    """Return the counts of pre-tokens of another artifact."""
     return map(StringCounts.from_batches, [read_batches(artifact, side.counts, expected=COUNTS)])
 
 
 def resolved(job: Job, source: Artifact, chosen: TokenizeSettings, side: Side) -> TokenizeSettings:
-    """The settings with a pre-tokenizer: where that is left open, one for the scripts that the text is written in."""
+    """Return the settings with a pre-tokenizer: where that is left open, one for the scripts that the text is written in."""
     name, warnings = resolve(chosen, script_shares(_some_texts(source, side.columns)))
     for text in warnings:
         job.warn(side.of_them + text)
@@ -357,7 +359,7 @@ def resolved(job: Job, source: Artifact, chosen: TokenizeSettings, side: Side) -
 
 
 def _some_texts(source: Artifact, columns: tuple[str, ...]) -> Iterator[pa.Array]:
-    """About four thousand sentences of the corpus, evenly from the row groups in sixteen places."""
+    """Yield about four thousand sentences of the corpus, evenly from the row groups in sixteen places."""
     groups = shards_of(source, "corpus", shard_bytes=1)
     chosen = groups[:: -(-len(groups) // 16)]
     step = max(1, sum(group.rows for group in chosen) // 4096)
@@ -370,7 +372,7 @@ def _some_texts(source: Artifact, columns: tuple[str, ...]) -> Iterator[pa.Array
 def trained_tokenizer(
     job: Job, cache: ResumeCache, chosen: TokenizeSettings, side: Side, pretokens: Iterator[StringCounts]
 ) -> Tokenizer:
-    """A tokenizer trained from counts, unless a stopped run has done it; it and the counts become files of the artifact."""
+    """Return a tokenizer trained from counts, unless a stopped run has done it; both become files of the artifact."""
     name, table = side.tokenizer, f"{side.counts}.parquet"
     done = cache.figures(name)
     if done is None or cache.figures(table) is None:
@@ -390,7 +392,7 @@ def trained_tokenizer(
 def _train(
     job: Job, cache: ResumeCache, chosen: TokenizeSettings, side: Side, pretokens: Iterator[StringCounts]
 ) -> dict[str, Any]:
-    """Train on as many of the pre-tokens as the memory allows; return counts and warnings for a later run of the job."""
+    """Train a tokenizer on as many pre-tokens as the memory allows; return counts and warnings for a later run of the job."""
     kept = keep_most_frequent(
         pretokens, lambda size, number: training_bytes(chosen, size, number) <= chosen.memory_bytes
     )
@@ -411,6 +413,7 @@ def _train(
 
 
 def _refuse_nothing(kept: MostFrequent, chosen: TokenizeSettings) -> NoReturn:
+    """Raise the error for a tokenizer that has no pre-tokens to train on."""
     if kept.left_out:
         least = training_bytes(chosen, 1 << 20, 1 << 17) // 10**6 + 1
         raise BudgetError(
