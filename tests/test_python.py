@@ -101,7 +101,7 @@ def test_help_shows_the_settings():
         env=os.environ | {"PAGER": "cat", "PYTHONPATH": str(ROOT)},
     ).stdout  # fmt: skip
     assert "vocab_size: int = 16000" in text
-    assert "number of tokens in the vocabulary, with special tokens (at least 300). Default: 16000." in text
+    assert "number of tokens in the vocabulary, including special tokens (at least 300). Default: 16000." in text
 
 
 # --- types

@@ -137,10 +137,14 @@ def test_an_empty_file_has_no_records(read):
         ("jsonl", b"[" * 100_000, "f, line 1: not a line of JSON"),
         ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: not a line of JSON"),
         ("csv", b"a,b\n1,2\n", "no field 'text' for the text; got a, b"),
-        ("csv", b"text,n\na,1\nb,2,3\n", "f, line 3: more cells than the header has; got 3; expected at most 2"),
+        (
+            "csv",
+            b"text,n\na,1\nb,2,3\n",
+            "f, line 3: the row has more cells than the header; got 3; expected at most 2",
+        ),
         ("csv", b'text,n\na,1\n"never closed,2\n', "f, line 3: bad CSV"),
         ("csv", b"text,text\na,b\n", "a field occurs twice; got text"),
-        ("tsv", b"text\tn\na\tb\tc\n", "f, line 2: more cells than the header has"),
+        ("tsv", b"text\tn\na\tb\tc\n", "f, line 2: the row has more cells than the header"),
         ("tsv", b"nothing\n", "no field 'text'"),
     ],
 )

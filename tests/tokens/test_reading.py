@@ -230,7 +230,7 @@ def test_tokens_beside_the_vocabulary_are_added(tmp_path):
     ids = read_tokenizer(tmp_path).encode("<new><|user|>  <new>").ids
     assert ids == [number, number + 1, number]
     write(tmp_path, added_tokens__json={"<new>": number + 7})
-    with pytest.raises(InputError, match="does not get the id of the folder"):
+    with pytest.raises(InputError, match="gets another id than in the folder"):
         read_tokenizer(tmp_path)
 
 

@@ -291,7 +291,10 @@ class Fields:
             message = f"records without the field {name!r} have no id, first in {self.source}:{line}"
             self.ledger.warn("no_id", message)
         elif not _is_id(value):
-            what, hint = f"field {name!r} holds no id", "use --id-field to name another field, or --id-field none"
+            what, hint = (
+                f"the value of field {name!r} cannot be an id",
+                "use --id-field to name another field, or --id-field none",
+            )
             self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
             return False
         own["record_id"] = value if value is None or type(value) is int else self._as_text(value)

@@ -72,7 +72,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",
-            begins=(b"PAR1",), text_share=1.8, hint="change the ending of its name: mv FILE STEM.parquet",
+            begins=(b"PAR1",), text_share=1.8, hint="give the file the right ending: mv FILE STEM.parquet",
         ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(

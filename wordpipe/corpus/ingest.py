@@ -436,7 +436,7 @@ class Ingest:
         self._ledger.add("documents_train", kept)
         which = "the only document is" if kept == 1 else f"all {kept:,} documents are"
         self._ledger.notes[
-            f"{which} used for training: no document is held out, because no text to train on would be left"
+            f"{which} used for training: no document is held out, because no text would be left for training"
         ] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:

@@ -153,7 +153,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
         return None
     packed = compression_of(head)
     if packed != "none":
-        hint = f"change the ending of its name: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
+        hint = f"give the file the right ending: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
         return NotText(f"{packed} compression", f"{hint}; {_RAW}")
     head = head[:HEAD_BYTES]
     if (kind := _kind_of(head, is_plain=is_plain)) is not None:

@@ -131,7 +131,7 @@ class IngestSettings(Settings):
     )
     deduplicate: bool = setting(
         True,
-        "keep only the first of several documents with the same text; of records, the first of those equal in all fields",
+        "keep only the first of several documents with the same text (of records: with all fields equal)",
     )
     valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
     test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)

@@ -245,7 +245,7 @@ def _lines_of_merges(data: bytes, where: str) -> Iterator[tuple[str, str]]:
                 "this line is not a merge",
                 where=f"{where}:{number}",
                 got=repr(line[:80]),
-                expected="two tokens with a space between",
+                expected="two tokens, separated by a space",
             )
         yield left, right
 
@@ -271,7 +271,7 @@ def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> 
                 (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         if (got := tokenizer.token_to_id(token.content)) != number:
             raise InputError(
-                f"the token {token.content!r} does not get the id of the folder", where=where, got=got, expected=number,
+                f"the token {token.content!r} gets another id than in the folder", where=where, got=got, expected=number,
                 hint="the files of the folder do not belong together",
             )  # fmt: skip
 
@@ -334,7 +334,7 @@ def _unknown(path: Path, data: bytes) -> InputError:
             hint=CONVERTER,
         )
     hint = f"give the folder instead: {path.parent}" if path.name in ("vocab.txt", "vocab.json", "merges.txt") else None
-    return InputError("unknown format of a tokenizer", where=path, expected=_TAKEN, hint=hint)
+    return InputError("unknown tokenizer format", where=path, expected=_TAKEN, hint=hint)
 
 
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
@@ -351,10 +351,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
     parts = json.loads(tokenizer.to_str())
     patterns = set(json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "Regex"))
     for pattern in sorted(filter(_may_explode, patterns)):
-        warn(
-            f"{path}: the pattern {pattern!r} is unknown; cutting text by an unknown pattern may take very long, if the "
-            "text was made to slow it down"
-        )
+        warn(f"{path}: the pattern {pattern!r} is not one that wordpipe knows; some texts may take very long to cut")
     return tokenizer
 
 

@@ -42,7 +42,9 @@ class TokenizeSettings(Settings):
         "bpe",
         "BPE, WordPiece as in BERT, a unigram language model, whole words, or single characters",
     )
-    vocab_size: int = setting(16_000, "number of tokens in the vocabulary, with special tokens", ge=300, le=4_000_000)
+    vocab_size: int = setting(
+        16_000, "number of tokens in the vocabulary, including special tokens", ge=300, le=4_000_000
+    )
     min_frequency: int = setting(
         2,
         "minimum number of times that a pair of tokens (or a word, or a character) must occur to get its own token; not for "
@@ -70,7 +72,7 @@ class TokenizeSettings(Settings):
     )
     memory: str = setting(
         "1GB",
-        "maximum memory for counting and training; if it is full, counts go to disk and rare pre-tokens are not trained on",
+        "maximum memory for counting and training; when it is full, counts go to disk and rare pre-tokens are not trained on",
         metavar="SIZE",
         check=_refuse_no_size,
         expert=True,

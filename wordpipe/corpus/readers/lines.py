@@ -373,7 +373,12 @@ def _named_cells(
         if len(cells) > len(names):
             expected, hint = f"at most {len(names)}", "fix the quotes or tabs in this line"
             fields.bad(
-                "too_many_cells", f"more cells than {holder} has", line, got=len(cells), expected=expected, hint=hint
+                "too_many_cells",
+                f"the row has more cells than {holder}",
+                line,
+                got=len(cells),
+                expected=expected,
+                hint=hint,
             )
             continue
         if len(cells) < len(names):

@@ -227,7 +227,7 @@ def _open_previous(
         job.note(f"{reason}: all sources are read")
         return None
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
-        job.note("the number of rows in the corpus is not what its sources gave: all sources are read")
+        job.note("the corpus does not have as many rows as its sources gave: all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
     schema = read_schema(artifact, "corpus")
@@ -257,7 +257,7 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
     if not are_files or chosen.parallel or len(parts) == 1:
         if asked_for or options.engine != "local":
             job.note(
-                f"one process reads the sources: several read files of more than {PART_BYTES >> 20} MiB together; one file is "
+                f"one process reads the sources: several need more than {PART_BYTES >> 20} MiB of files; one file is "
                 "split only if it is plain text with a document for each line or block, JSON Lines, or TSV"
             )
         return False
@@ -406,7 +406,7 @@ def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
     if source.rows < before:
         what = "standard input" if source.name == "-" else source.name
         job.warn(
-            f"{what} gave {source.rows:,} rows, {before:,} before: the new rows of a source replace its earlier rows; "
+            f"{what} gave {source.rows:,} rows, {before:,} before: its new rows replace all its earlier rows; "
             "to add to a corpus, give all rows each time, or put the new rows into a file of their own"
         )
 
