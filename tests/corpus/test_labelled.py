@@ -72,8 +72,8 @@ def test_docstart_lines_are_dropped_and_counted():
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("a\tO\nb\tX\tO\n", "another number of columns", 2),
-        ("a\tO\nb\n", "another number of columns", 2),
+        ("a\tO\nb\tX\tO\n", "as many columns as the first", 2),
+        ("a\tO\nb\n", "as many columns as the first", 2),
         ("a\tO\n\nb c\tO\n", "contains white space", 3),
         ("a\tO\nb\u00a0c\tO\n", "contains white space", 2),
         ("a\tO\n\tO\n", "a token is empty", 2),
@@ -131,9 +131,9 @@ def test_lines_that_begin_with_labels(text, labels, texts):
     ("text", "message", "line"),
     [
         ("__label__a one\n" * 12 + "two\n", "no label", 13),
-        ("__label__a one\n__label__ two\n", "no name", 2),
+        ("__label__a one\n__label__ two\n", "label is empty", 2),
         ("__label__a one __label__b two\n", "inside the text", 1),
-        ("a\tb\n\tc\n", "no name", 2),
+        ("a\tb\n\tc\n", "label is empty", 2),
         ("a\tb\n" * 10 + "c\n", "no label", 11),
     ],
 )
@@ -286,7 +286,7 @@ def test_damaged_questions_are_named_or_counted(change, message, where):
         ("prose", "'p'", "jq"),
         ('{"data": [{"paragraphs": []}', "the end of the file", ""),
         ('{"data": [{"paragraphs": [}', "not JSON", ""),
-        ('{"data": []} x', "follows", ""),
+        ('{"data": []} x', "more text after", ""),
         ('{"data": ' + "[" * 100_000, "cannot be read", ""),
     ],
 )
@@ -325,7 +325,7 @@ def test_text_that_is_asked_for_is_text(tmp_path):
 
 @pytest.mark.parametrize("form", ["conll", "squad", "label-first"])
 def test_formats_that_say_what_is_what_take_no_names(form):
-    with pytest.raises(ConfigError, match=re.escape(f"format {form} says itself")):
+    with pytest.raises(ConfigError, match=re.escape(f"format {form} defines its fields itself")):
         IngestSettings.make({"format": form, "label_field": "x"})
 
 

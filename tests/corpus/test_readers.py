@@ -172,7 +172,7 @@ def test_records_without_text_are_counted():
     reader = Reader()
     assert len(reader.jsonl(b'{"text": "a"}\n{"n": 5}\n{"text": null}\n')) == 1
     assert reader.ledger["documents_dropped_no_text"] == 2
-    assert [*reader.ledger.warned.values()] == ["records without 'text', first in f:2"]
+    assert [*reader.ledger.warned.values()] == ["left out records without the field 'text', first in f:2"]
 
 
 def test_names_of_fields_are_remembered_and_do_not_fill_the_memory():
@@ -257,7 +257,7 @@ def test_damaged_parquet_is_refused(damage):
     else:
         data[4:40] = b"\xff" * 36 if damage == "header" else b"z" * 36
     reader = Reader()
-    with pytest.raises(InputError, match="not a sound Parquet file"):
+    with pytest.raises(InputError, match="not a valid Parquet file"):
         list(parquet_records(io.BytesIO(data), reader.fields, ExpansionLimit("f", 200)))
 
 

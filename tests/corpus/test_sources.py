@@ -175,7 +175,7 @@ def test_no_permission_is_a_storage_error(here, target):
 def test_a_file_that_went_away_is_an_input_error(here):
     (source,) = expand(["b.txt"])
     Path("b.txt").unlink()
-    with pytest.raises(InputError, match=r"b\.txt: the file is gone"), source.open():
+    with pytest.raises(InputError, match=r"b\.txt: the file no longer exists"), source.open():
         pass
 
 

@@ -220,7 +220,7 @@ def test_unequal_numbers_of_lines(tmp_path):
         ("a.csv", b"text,text_b\nein,one\n", {"prefix_field": "task"}, "there is no field 'task' for the prefix"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{"text": 3, "text_b": "b"}\n', {}, "line 2.*not a string"),
         ("a.jsonl", b'{"text": "a", "text_b": "b"}\n{', {}, "line 2"),
-        ("a.parquet", b"PAR1 no", {}, "not a sound Parquet file"),
+        ("a.parquet", b"PAR1 no", {}, "not a valid Parquet file"),
         ("a.tsv.gz", b"\x1f\x8b no", {}, r"a\.tsv\.gz"),
     ],
 )

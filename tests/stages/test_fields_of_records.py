@@ -151,7 +151,7 @@ def test_a_column_that_holds_this_and_that_changes_no_other(here, name, index):
     base = {"id": [1, 2, 3], "text": ["One.", np.nan, "Three."], "title": [np.nan, "T", None], "n": [1.0, np.nan, 3.0],
             "kind": pd.Categorical(["a", None, "b"]), "at": pd.to_datetime(["2020-01-01", None, None])}  # fmt: skip
     frame = pd.DataFrame(base, index=index)
-    with pytest.warns(wordpipe.WordpipeWarning, match="records without 'text', first in memory:2"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="records without the field 'text', first in memory:2"):
         alone = counts_of(frame)
     before = rows_of()
     with pytest.warns(wordpipe.WordpipeWarning, match="several types|without 'text'"):
@@ -189,7 +189,7 @@ def test_what_is_missing_to_a_program_is_missing_everywhere(here, value):
         {"n": None},
         ["x", None],
     )
-    with pytest.warns(wordpipe.WordpipeWarning, match="records without 'text', first in memory:2"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="records without the field 'text', first in memory:2"):
         assert counts_of([{"text": "A."}, {"text": value}])["documents_dropped_no_text"] == 1
 
 
@@ -200,7 +200,7 @@ def test_numbers_that_are_none_are_left_empty_and_counted(here, form):
         for n in (1.0, math.nan, math.inf, -math.inf)
     ]
     rows = [row | {"few": np.float32(row["few"]).tolist()} for row in rows]
-    with pytest.warns(wordpipe.WordpipeWarning, match=r"NaN, Infinity\) are left empty, first 'n' in .*:2"):
+    with pytest.warns(wordpipe.WordpipeWarning, match=r"NaN, Infinity\) are left empty, first in field 'n', .*:2"):
         counts = counts_of(table(form, rows))
     assert [counts[f"values_not_finite.{name}"] for name in ("n", "few", "of")] == [3, 3, 3]
     first, *others = rows_of()

@@ -489,7 +489,7 @@ def test_values_of_programs_become_what_records_have(here):
         ({"text": "One."}, ConfigError, "put the dict into a list"),
         ([1, 2], ConfigError, "dicts such as"),
         (5, ConfigError, "this is not a source of text"),
-        ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is no mapping"),
+        ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is not a mapping"),
         ([{"body": "A."}], InputError, "no field 'text' for the text; got body"),
     ],
 )
@@ -526,10 +526,10 @@ def test_a_field_that_is_not_there_is_said_even_with_q(here, cli):
     write_jsonl(here / "a.jsonl", [{"text": "One.", "headline": "H", "year": 1}])
     wrong = ("--title-field", "headlin", "--metadata", "yeer,zzz", "--label-field", "labl")
     told = cli("ingest", "a.jsonl", "-o", "corpus", "-q", *wrong).err
-    assert "no record has the field 'headlin' of --title-field; did you mean headline?" in told
+    assert "no record has the field 'headlin' (--title-field); did you mean headline?" in told
     assert "no record has the field 'yeer' (--metadata), so the column is empty; did you mean year?" in told
     assert "'zzz' (--metadata), so the column is empty; the fields are text, headline, year" in told
-    assert "'labl' of --label-field" in told
+    assert "'labl' (--label-field" in told
     assert cli("ingest", "a.jsonl", "-o", "corpus", "-q").err == ""
 
 

@@ -244,7 +244,7 @@ def test_a_tokenizer_json_goes_before_older_files(tmp_path):
     ("files", "words"),
     [
         ({}, "no tokenizer"),
-        ({"vocab__txt": "a\nb\n"}, "lacks its unk token"),
+        ({"vocab__txt": "a\nb\n"}, "has no unk token"),
         ({"vocab__txt": "\n".join(LOWER), "tokenizer_config__json": {"tokenizer_class": "BertJapaneseTokenizer"}},
          "class of tokenizer"),
         ({"vocab__json": {"a": 0}, "merges__txt": "a b c\n"}, "merges.txt:1.*not a merge"),

@@ -85,7 +85,6 @@ def kinds_of(values: Iterable[Any]) -> set[str]:
 
 
 def _kinds_of_integers(values: list[int]) -> set[str]:
-    """Return the kinds of a field's values that are integers."""
     low, high = min(values), max(values)
     if low >= -_EXACT and high <= _EXACT:
         return {"int"}
@@ -102,7 +101,6 @@ def type_of(kinds: Collection[str]) -> pa.DataType:
 
 
 def _type_of_scalars(kinds: Collection[str]) -> pa.DataType:
-    """Return the Arrow type of a column whose values are no lists."""
     some = {kind for kind in kinds if kind not in ("inexact", "")}
     if some <= _INTEGERS and len(some) > 1:
         return pa.int64()
@@ -127,7 +125,6 @@ def is_mixed(kinds: Collection[str]) -> bool:
 
 
 def _name_of(kind: pa.DataType) -> str:
-    """Return the name by which the Arrow type of a column is stored."""
     return "float32" if pa.types.is_float32(kind) else str(kind)
 
 
@@ -156,7 +153,6 @@ def to_array(values: Sequence[Any], kinds: Collection[str], kind: pa.DataType | 
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a column as Python has it, not as an Arrow scalar."""
     return value.as_py() if isinstance(value, pa.Scalar) else value
 
 
@@ -491,11 +487,9 @@ class Columns:
                 known[kind], self._schema = f"{records[0].source}, line {line}", None
 
     def _kinds(self, name: str) -> Mapping[str, str] | set[str]:
-        """Return the kinds of the values of a field's column."""
         return {self._types[name]} if name in self._types else self._fields[name]
 
     def _type(self, name: str) -> pa.DataType:
-        """Return the Arrow type of a field's column."""
         return type_of({*self._kinds(name)})
 
     def _own_kinds(self, name: str) -> set[str]:

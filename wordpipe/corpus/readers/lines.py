@@ -152,7 +152,6 @@ class _Growing:
         self._clear()
 
     def _clear(self) -> None:
-        """Begin a record of plain text without lines."""
         self.is_open = False
         self.size = 0  # characters, at most as many as bytes: non-ASCII text is cut later, at the same places
         self.title: str | None = None
@@ -481,7 +480,6 @@ class _Lines:
         source.seen.is_whole = True
 
     def _note(self, block: bytes) -> None:
-        """Report, and for a stream hash, a block that was read."""
         self._on_bytes(len(block))
         if self.source.kind == "stream":
             self.source.seen.note(block)
