@@ -154,7 +154,7 @@ def test_a_column_that_holds_this_and_that_changes_no_other(here, name, index):
     with pytest.warns(wordpipe.WordpipeWarning, match="records without the field 'text', first in memory:2"):
         alone = counts_of(frame)
     before = rows_of()
-    with pytest.warns(wordpipe.WordpipeWarning, match="several types|without 'text'"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="several types|without the field 'text'"):
         beside = counts_of(frame.assign(**{name: MIXED[name]}))
     after = rows_of()
     assert alone["documents_dropped_no_text"] == beside["documents_dropped_no_text"] == 1
