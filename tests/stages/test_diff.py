@@ -107,11 +107,11 @@ def test_few_words_have_few_neighbours(tmp_path: Path) -> None:
 
 def test_what_cannot_be_compared_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
     tokens = write(tmp_path / "tokens", names(), np.ones(N), clustered(N, DIM, 6), unit="token")
-    with pytest.raises(ArtifactError, match="another unit; got token") as refused:
+    with pytest.raises(ArtifactError, match="differ in unit; got token") as refused:
         diff(pair[0], tokens)
     assert refused.value.hint == "train both with --unit word"
     narrow = write(tmp_path / "narrow", names(), np.ones(N), clustered(N, 5, 6))
-    with pytest.raises(ArtifactError, match="another dim; got 5; expected 12"):
+    with pytest.raises(ArtifactError, match="differ in dim; got 5; expected 12"):
         diff(pair[0], narrow)
     other = write(tmp_path / "other", ["één", "twee", "word3"], [3, 2, 1], np.eye(3, DIM))
     with pytest.raises(InputError, match="1 of 1 shared"):

@@ -238,7 +238,7 @@ def test_files_are_read_with_fields_by_their_names(coloured, tmp_path):  # noqa:
     other = evaluated(coloured / "head", tmp_path / "other.jsonl", text_field="body", label_field="colour")
     assert (one["counts"]["texts"], other["counts"]["texts"]) == (9, 18)  # a test set may have a text twice
     assert one["metrics"]["accuracy"] == other["metrics"]["accuracy"]
-    with pytest.raises(ConfigError, match="splits"):
+    with pytest.raises(ConfigError, match="with a corpus artifact only"):
         evaluated(coloured / "head", tmp_path / "one.jsonl", split="test")
 
 
