@@ -111,6 +111,15 @@ class ArtifactError(WordpipeError):
     exit_code = 4
 
 
+class DamageError(ArtifactError):
+    """A file of an artifact is damaged, missing or not from wordpipe: only making the artifact again helps."""
+
+    @property
+    def kind(self) -> str:
+        """Return the word of its family, "artifact"."""
+        return "artifact"
+
+
 class StorageError(WordpipeError):
     """Reading or writing failed: disk full, no permission, too many open files."""
 

@@ -423,6 +423,6 @@ def test_a_folder_that_lost_its_second_tokenizer_says_so(model, tmp_path, cli):
     folder = tmp_path / "folder"
     shutil.copytree(model, folder, ignore=AS_A_FOLDER)
     call = ("generate", str(folder), pair(3)[0], "--device", "cpu", "--beams", "1")
-    assert "no tokenizer for it" not in cli(*call).err
+    assert "no tokenizer for this vocabulary" not in cli(*call).err
     shutil.rmtree(folder / "target")
-    assert "no tokenizer for it" in cli(*call).err
+    assert "no tokenizer for this vocabulary" in cli(*call).err

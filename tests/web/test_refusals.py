@@ -13,8 +13,19 @@ import openai
 import pytest
 
 import wordpipe
-from wordpipe.errors import ConfigError, StorageError, WordpipeError
-from wordpipe.web import connections
+from wordpipe.errors import (
+    ArtifactError,
+    BudgetError,
+    ConfigError,
+    DamageError,
+    DivergedError,
+    InputError,
+    LockedError,
+    StorageError,
+    UnknownWordError,
+    WordpipeError,
+)
+from wordpipe.web import connections, replies
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +46,21 @@ def test_parameters_that_repeat_or_cannot_be_read_are_named(asked, query, where)
     reply = asked.get(f"/search?{query}")
     assert reply.status_code == 400
     assert reply.json()["error"]["where"] == where
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError, 400), (InputError, 400), (UnknownWordError, 404), (ArtifactError, 400), (DamageError, 503),
+        (StorageError, 503), (BudgetError, 503), (LockedError, 503), (DivergedError, 503),
+    ],
+)  # fmt: skip
+def test_another_request_helps_with_4xx_and_only_the_owner_with_5xx(error, status):
+    assert replies.status_of(error("what", hint="make the artifact again: wordpipe index … --fresh")) == status
+
+
+def test_damage_is_of_the_family_of_artifacts():
+    assert DamageError("what").to_json() == ArtifactError("what").to_json()
 
 
 def test_what_may_repeat_may(asked):

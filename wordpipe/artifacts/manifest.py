@@ -24,7 +24,7 @@ from blake3 import blake3
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wordpipe.artifacts.untrusted import MANIFEST, is_ours, parse_json
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.storage import cache_folder
 
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
@@ -135,29 +135,27 @@ class Manifest(_Entry):
         """
         if not is_ours(data):
             what = f"this {MANIFEST} is damaged or not from wordpipe: the folder cannot be read as an artifact"
-            raise ArtifactError(what, where=where, hint="use another folder, or make the artifact again")
+            raise DamageError(what, where=where, hint="use another folder, or make the artifact again")
         # of this format: another is refused with what to do
         try:
             body = parse_json(data, where)
             stated, found, kind, command = body.pop("blake3"), int(body["format"]), body["kind"], body["command"]
             expected = FORMATS[kind]
         except (ArtifactError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise ArtifactError("the manifest is damaged", where=where, hint="make the artifact again") from None
+            raise DamageError("the manifest is damaged", where=where, hint="make the artifact again") from None
         # an earlier format is made again, a newer one needs a newer version
         if found != expected:
             what = f"the artifact was made by {'a newer' if found > expected else 'an earlier'} version of wordpipe"
             again = f"make the artifact again: wordpipe {command}, or wordpipe run --from STAGE"
             hint = "pip install --upgrade wordpipe" if found > expected else again
-            raise ArtifactError(
-                what, where=where, got=f"{kind} format {found}", expected=f"format {expected}", hint=hint
-            )
+            raise DamageError(what, where=where, got=f"{kind} format {found}", expected=f"format {expected}", hint=hint)
         # unchanged since it was written
         try:
             if _hash_json(body) != stated:
                 raise ValueError
             return cls(**body)
         except ValueError:  # pydantic's is one
-            raise ArtifactError("the manifest was changed", where=where, hint="make the artifact again") from None
+            raise DamageError("the manifest was changed", where=where, hint="make the artifact again") from None
 
 
 def recipe_of(kind: Kind, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:

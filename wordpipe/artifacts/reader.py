@@ -19,7 +19,7 @@ from wordpipe.artifacts.manifest import HashCache, InputEntry, Kind, Manifest, O
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
 from wordpipe.artifacts.stopped import why_unfinished
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
-from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, DamageError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, name_beside, other_scheme, refuse_controls, standing, url_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
 def _not_ours(where: Path) -> ArtifactError:
     """Return the error that a link or a special file is in the place of a file of an artifact."""
     what = "a link or a special file is in the place of a file that wordpipe wrote"
-    return ArtifactError(what, where=where, hint="make the artifact again")
+    return DamageError(what, where=where, hint="make the artifact again")
 
 
 @contextmanager
@@ -404,7 +404,7 @@ class Artifact:
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
         """Return the error that a file of the artifact is damaged, with the command that makes it anew."""
         self._is_damaged = True
-        return ArtifactError(what, where=self.path / name, **{"hint": self.make_again, **more})
+        return DamageError(what, where=self.path / name, **{"hint": self.make_again, **more})
 
     @property
     def make_again(self) -> str:

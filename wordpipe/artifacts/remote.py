@@ -45,7 +45,15 @@ from blake3 import blake3
 from wordpipe.artifacts.manifest import LONGEST_NAME, HashCache, Kind, Manifest, OutputEntry, hash_bytes
 from wordpipe.artifacts.publish import ELSEWHERE, failpoint, files_at, manifest_bytes
 from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
-from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError, WordpipeError
+from wordpipe.errors import (
+    ArtifactError,
+    ConfigError,
+    DamageError,
+    InputError,
+    LockedError,
+    StorageError,
+    WordpipeError,
+)
 from wordpipe.storage import Bucket, Replaced, StoredObject, Url, cache_folder, open_bucket
 
 _REQUESTS = 8  # under way at once
@@ -165,7 +173,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
                 missing += 1
                 if missing > 1:
                     hint = f"make the artifact again: wordpipe {found.manifest.command} … -o {url} --fresh"
-                    raise ArtifactError("a file of the artifact is missing", where=str(error), hint=hint) from None
+                    raise DamageError("a file of the artifact is missing", where=str(error), hint=hint) from None
                 time.sleep(_MOMENT_S)  # its writer may be looking whether all is there
     what = "the artifact was replaced again and again while it was being read"
     raise ArtifactError(what, where=str(url), hint="run the command again")
@@ -428,7 +436,7 @@ def _fetch(
                     if one.blake3 not in (None, hashes[one.key]):
                         what = "the object differs from its entry in the manifest"
                         hint = f"make the artifact again: its files in the bucket are damaged ({url})"
-                        raise ArtifactError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
+                        raise DamageError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
         # what is under way when something fails is given up
         finally:
             if file is not None:

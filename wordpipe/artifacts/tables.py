@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from wordpipe.artifacts.layout import leaf_paths, matrix_of, misfit_of, row_bytes, unit_vectors
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.writer import HashedFile
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import DamageError
 
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
@@ -145,7 +145,7 @@ def part_names(artifact: Artifact, stem: str) -> list[str]:
     """Return the part files of a table, in order."""
     names = [name for name in artifact.names(stem) if re.fullmatch(r"(-\d{5})?\.parquet", name[len(stem) :])]
     if not names:
-        raise ArtifactError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make the artifact again")
+        raise DamageError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make the artifact again")
     return names
 
 
@@ -161,12 +161,12 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
             part = _Part(file, memory_map=False, pre_buffer=False)
             found, rows = part.schema_arrow, part.metadata.num_rows
         if (misfit := misfit_of(found, name)) is not None:
-            raise ArtifactError(
+            raise DamageError(
                 "not a table that wordpipe wrote", where=artifact.path / name, got=misfit, hint=artifact.make_again
             )
         if (expected := artifact.rows_of(name)) not in (None, rows):
             what = "the number of rows in the table has changed"
-            raise ArtifactError(what, where=artifact.path / name, got=rows, expected=expected, hint=artifact.make_again)
+            raise DamageError(what, where=artifact.path / name, got=rows, expected=expected, hint=artifact.make_again)
         return part
     except BaseException:
         file.close()
@@ -184,7 +184,7 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
         found = part.schema_arrow.remove_metadata()
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
         where, names = artifact.path / name, expected.names
-        raise ArtifactError(
+        raise DamageError(
             "unexpected columns", where=where, got=found.names, expected=names, hint="make the artifact again"
         )
     return found
@@ -241,7 +241,7 @@ def parquet_errors(where: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        raise ArtifactError("damaged Parquet data", where=where, got=error, hint="make the artifact again") from None
+        raise DamageError("damaged Parquet data", where=where, got=error, hint="make the artifact again") from None
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

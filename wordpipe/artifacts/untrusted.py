@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 
-from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
+from wordpipe.errors import ArtifactError, DamageError, InputError, StorageError, WordpipeError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,7 +202,7 @@ def damage_named(
 def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str) -> NoReturn:
     """Raise the error of a damaged file; the message of a library is cut to one line."""
     where = where() if callable(where) else where
-    raise ArtifactError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
+    raise DamageError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
 
 
 def open_regular_file(path: Path, *, limit: int | None = None, what: str = "a file") -> BinaryIO:

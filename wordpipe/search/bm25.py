@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search import postings as plain_loops
 from wordpipe.search.analysis import Analyser, recognised_language
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
@@ -486,4 +486,4 @@ def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
 
 def _strangers() -> ArtifactError:
     """Return the error for files of a lexical index that do not belong together."""
-    return ArtifactError("the files of the lexical index do not belong together", where=LEXICAL, hint=_HINT)
+    return DamageError("the files of the lexical index do not belong together", where=LEXICAL, hint=_HINT)

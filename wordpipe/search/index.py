@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import unit_vectors
-from wordpipe.errors import ArtifactError, InputError
+from wordpipe.errors import DamageError, InputError
 from wordpipe.runtime import cpu_count
 from wordpipe.search.knn import Hits, Mask, Rows, StoredVectors, Vectors, best_of
 from wordpipe.search.settings import AUTO, KINDS, IndexSettings
@@ -221,14 +221,14 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     except (RuntimeError, MemoryError, AssertionError) as error:
         lines = str(error).rpartition("Error: ")[2].splitlines()
         reason = _FAISS_PLACE.sub("", lines[0]) if lines else None
-        raise ArtifactError("not a readable FAISS index", where=where, got=reason, hint=BUILD_AGAIN) from None
+        raise DamageError("not a readable FAISS index", where=where, got=reason, hint=BUILD_AGAIN) from None
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
     try:
         check_structure(index)
     except (ValueError, RuntimeError, AssertionError) as error:
         got = str(error).partition("\n")[0][:200]
-        raise ArtifactError("the FAISS index is damaged", where=where, got=got, hint=BUILD_AGAIN) from None
+        raise DamageError("the FAISS index is damaged", where=where, got=got, hint=BUILD_AGAIN) from None
     return index
 
 
@@ -392,9 +392,9 @@ class VectorIndex:
             scores_QK, rows_QK = self._index.search(queries_QD, most, params=parameters)
         except (RuntimeError, AssertionError) as error:  # of faiss, over a file that was forged
             got = str(error).partition("\n")[0][:200]
-            raise ArtifactError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
+            raise DamageError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
         if rows_QK.max(initial=-1) >= self._index.ntotal or rows_QK.min(initial=0) < -1:
-            raise ArtifactError(
+            raise DamageError(
                 "the FAISS index gave numbers of rows that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
             )
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import parse_array
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import DamageError
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search.build import (
     Built,
@@ -150,13 +150,13 @@ def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
         if records.dtype != held_out_record(dim) or records.ndim != 1:
             raise ValueError(f"{records.dtype} {records.shape}")
     except ValueError as error:
-        raise ArtifactError(
+        raise DamageError(
             "the file does not hold the held-out queries of an index", where=where, got=error, hint=_HINT
         ) from None
     rows = records["row"]
     lowest = min(rows.min(initial=0), records["near"].min(initial=0) + 1)  # -1 for none
     if max(rows.max(initial=-1), records["near"].max(initial=-1)) >= n or lowest < 0:
-        raise ArtifactError(
+        raise DamageError(
             "the held-out queries belong to another index", where=where, expected=f"rows below {n}", hint=_HINT
         )
     return records

@@ -23,7 +23,7 @@ from wordpipe.artifacts import (
     why_unfinished,
 )
 from wordpipe.corpus import Source, Sources, fingerprint
-from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
+from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError, StorageError
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.stages.job import PathLike
 from wordpipe.storage import as_path, url_of
@@ -135,7 +135,7 @@ def refuse_headless(folder: Path) -> None:
         unchecked = f"to read it unchecked as a Hugging Face model folder, remove {ours}"
         hint = f"copy the whole folder again, or make it again; {unchecked}"
         what = f"this folder is a wordpipe artifact without its {MANIFEST}: its files cannot be checked"
-        raise ArtifactError(what, where=folder, got=ours, hint=hint)
+        raise DamageError(what, where=folder, got=ours, hint=hint)
 
 
 def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:

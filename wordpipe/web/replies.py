@@ -17,6 +17,7 @@ from wordpipe.errors import (
     ArtifactError,
     BudgetError,
     ConfigError,
+    DamageError,
     InputError,
     LockedError,
     StorageError,
@@ -168,5 +169,4 @@ def status_of(error: WordpipeError) -> int:
         return 400
     if isinstance(error, BudgetError | LockedError | StorageError):
         return 503
-    is_damage = "--fresh" in (error.hint or "") or "make it again" in (error.hint or "")
-    return 400 if isinstance(error, ArtifactError) and not is_damage else 503
+    return 400 if isinstance(error, ArtifactError) and not isinstance(error, DamageError) else 503
