@@ -356,8 +356,8 @@ def test_a_warning_in_a_notebook_is_on_a_line_of_its_own(monkeypatch, capsys):
         (iter(()), InputError, "no items.*\n  hint: a generator can be read only once"),
         ([], InputError, "no items; expected names of sources"),
         ([("a", 1)], ConfigError, "got list.*\n  hint: give a list of dicts; this list has an item of type tuple"),
-        (pd.Series(["a"]), InputError, "one column is not a table; got Series\n.*to_frame"),
-        (pl.Series(["a"]), InputError, "one column is not a table; got Series\n.*to_frame"),
+        (pd.Series(["a"]), InputError, "a single column without a name is not a table; got Series\n.*to_frame"),
+        (pl.Series(["a"]), InputError, "a single column without a name is not a table; got Series\n.*to_frame"),
         (pl.DataFrame({"text": ["a"]}).lazy(), ConfigError, "got LazyFrame.*\n.*collect"),
     ],
 )

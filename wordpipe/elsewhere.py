@@ -123,7 +123,7 @@ for _ours, _theirs in _CALLED.items():
 
 _NOTES = {
     "sg": "sg = 1 is skipgram, sg = 0 is cbow",
-    "hs": "hs = 1 is loss = hs, hs = 0 is loss = ns with negatives",
+    "hs": "instead of hs = 1, use loss = hs; instead of hs = 0, use loss = ns and set negatives",
     "scale": "the temperature is 1 / scale",
     "gradient_accumulation_steps": "batch_size is for a whole step; micro_batch is the part that is computed at once",
     "do_sample": "temperature = 0 always takes the most probable token",

@@ -340,7 +340,7 @@ def need_address_space(megabytes: int) -> None:
         raise BudgetError(
             "the libraries that this command needs do not fit into the allowed address space", where="ulimit -v",
             got=f"{limit >> 20:,} MB", expected=f"at least {need:,} MB",
-            hint="ulimit -v unlimited; to limit the memory that is used: --memory, or systemd-run -p MemoryMax=…",
+            hint="remove this limit with: ulimit -v unlimited. To limit memory, use --memory or systemd-run -p MemoryMax=…",
         )  # fmt: skip
 
 

@@ -110,7 +110,10 @@ def test_a_foreign_link_inside_an_artifact(target, tmp_path, name):
 
 def test_an_artifact_of_another_kind(target):
     refused_and_untouched(
-        target, ArtifactError, "is a corpus artifact, which a new artifact of the kind words would replace", "words"
+        target,
+        ArtifactError,
+        "contains a corpus artifact; words cannot replace an artifact of another kind",
+        "words",
     )
 
 

@@ -60,7 +60,7 @@ def test_a_missing_file(fails):
 
 def test_an_empty_file(fails, tmp_path):
     (tmp_path / "empty.txt").touch()
-    fails(3, "ingest", "empty.txt", "-o", "out", words=("empty.txt", "hold text"))
+    fails(3, "ingest", "empty.txt", "-o", "out", words=("empty.txt", "contain text"))
 
 
 def test_a_file_of_blanks_replaces_no_corpus(fails, tmp_path):
@@ -145,7 +145,7 @@ def test_a_file_where_an_artifact_is_needed(fails, tmp_path):
     ],
 )
 def test_the_wrong_kind_of_artifact(fails, args):
-    fails(4, *args, "-o", "out", words=("wrong kind", "make one with"))
+    fails(4, *args, "-o", "out", words=("wrong kind", "make the right kind with"))
 
 
 def test_asking_a_model(fails):

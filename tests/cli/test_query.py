@@ -243,7 +243,10 @@ def test_duplicates_are_shown_as_answers_are(cli, tmp_path):
 def test_many_groups_that_chain_are_named(cli, tmp_path):
     vectors_ND = np.repeat(np.eye(20, dtype=np.float32), 2, axis=0)
     made = made_sentences(tmp_path / "pairs", vectors_ND, [f"text {row}" for row in range(40)])
-    told = "100% of the rows are in groups, which grow by chains of links: try --threshold 0.99\n"
+    told = (
+        "100% of the rows are in groups: if A is like B, and B is like C, all three are in one group. "
+        "For smaller groups: --threshold 0.99\n"
+    )
     assert told in cli("duplicates", made).err
 
 

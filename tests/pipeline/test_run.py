@@ -142,7 +142,7 @@ def test_status_speaks_json(project, cli):
 def test_run_says_what_it_does(project, cli):
     first, second = cli("run", project / "p.toml"), cli("run", project / "p.toml")
     assert "── tokens: missing" in first.err
-    assert "3 made" in first.err
+    assert "3 stages made" in first.err
     assert "up to date" in second.err
     assert "nothing to do" in second.err
 

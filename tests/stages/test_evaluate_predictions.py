@@ -256,7 +256,7 @@ def test_without_training_texts_a_note_says_how_to_give_them(coloured, tmp_path)
     assert [one["system"] for one in found["systems"]] == ["model", "majority"]
     assert "--train CORPUS" in found["train_note"]
     wordpipe.ingest(rows_of(30), output=tmp_path / "corpus", label_field="label")  # another one stands there now
-    assert "another one" in evaluated(tmp_path / "head", rows_of(12, 300))["train_note"]
+    assert "was moved, deleted or changed" in evaluated(tmp_path / "head", rows_of(12, 300))["train_note"]
     given = evaluated(tmp_path / "head", rows_of(12, 300), train=tmp_path / "corpus")
     assert [one["system"] for one in given["systems"]] == ["model", "majority", "tfidf"]
     assert given["counts"]["train_texts"] == 30

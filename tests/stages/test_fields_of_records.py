@@ -200,7 +200,10 @@ def test_numbers_that_are_none_are_left_empty_and_counted(here, form):
         for n in (1.0, math.nan, math.inf, -math.inf)
     ]
     rows = [row | {"few": np.float32(row["few"]).tolist()} for row in rows]
-    with pytest.warns(wordpipe.WordpipeWarning, match=r"NaN, Infinity\) are left empty, first in field 'n', .*:2"):
+    with pytest.warns(
+        wordpipe.WordpipeWarning,
+        match=r"NaN, Infinity\) are stored as empty values; the first one is in the field 'n', .*:2",
+    ):
         counts = counts_of(table(form, rows))
     assert [counts[f"values_not_finite.{name}"] for name in ("n", "few", "of")] == [3, 3, 3]
     first, *others = rows_of()

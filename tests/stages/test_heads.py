@@ -134,7 +134,7 @@ def test_pairs_are_read_together(base, tmp_path):
     opened = wordpipe.open_predictor(tmp_path / "head")
     assert opened.pairs
     assert next(opened.predict([("it is red", "7 is red")])).labels[0] in ("same", "other")
-    with pytest.raises(InputError, match="one text"):
+    with pytest.raises(InputError, match="is a single text"):
         next(opened.predict(["it is red"]))
 
 
@@ -196,11 +196,16 @@ def test_contradictions_and_cut_texts_are_told(base, tmp_path):
             [{"text": "a b", "label": "x"}] * 1 + [{"text": f"{i}", "label": "x"} for i in range(20)],
             {},
             InputError,
-            "two labels",
+            "two different labels",
         ),
         ([{"text": f"{i}", "label": None if i == 3 else "ab"[i % 2]} for i in range(20)], {}, InputError, ":4"),
-        ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"problem": "score"}, InputError, "no number"),
-        ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"seq_len": 4096}, ConfigError, "shorter"),
+        ([{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)], {"problem": "score"}, InputError, "not a number"),
+        (
+            [{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)],
+            {"seq_len": 4096},
+            ConfigError,
+            "cannot read sequences of this length",
+        ),
         (
             [{"text": f"{i}", "label": "ab"[i % 2]} for i in range(20)],
             {"freeze": 9},
@@ -271,7 +276,7 @@ def test_tags_that_are_not_one_a_word_are_named(base, tmp_path):
     with pytest.raises(InputError, match="one tag for each word") as caught:
         wordpipe.train_tagger(tmp_path / "corpus", output=tmp_path / "x", init=base, **SMALL)
     assert ":11" in str(caught.value)
-    assert "2 tags of 3 words" in str(caught.value)
+    assert "2 tags for 3 words" in str(caught.value)
 
 
 def test_models_without_a_head_and_heads_without_a_model(built, coloured, tmp_path):

@@ -82,9 +82,9 @@ def test_of_several_broken_lines_the_first_is_named_whichever_shard_fails_first(
     settings = IngestSettings()
     sources = in_pieces(expand([str(tmp_path / "in.tsv")]), settings, 500)
     work, cache = shards_of(sources, settings, 500, tmp_path)
-    with pytest.raises(InputError, match="line 392: more cells"):
+    with pytest.raises(InputError, match="line 392: the row has more cells"):
         work.make(len(work.parts) - 1, cache, lambda _: None)
-    with pytest.raises(InputError, match="line 152: more cells"):
+    with pytest.raises(InputError, match="line 152: the row has more cells"):
         ingest._raise_first(work, cache)
 
 

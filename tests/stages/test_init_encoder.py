@@ -187,7 +187,7 @@ def test_other_kinds_of_models_are_refused(tokens, tmp_path):
 
 
 def test_another_tokenizer_is_refused(tokens, built, tmp_path):
-    with pytest.raises(ArtifactError, match="another tokenizer"):
+    with pytest.raises(ArtifactError, match="different tokenizers"):
         started(tokens, tmp_path / "x", built / "model")
 
 

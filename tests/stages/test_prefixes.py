@@ -118,7 +118,7 @@ def test_both_are_refused(tokens, tmp_path):
     ("field", "error", "words"),
     [
         ("tusk", ArtifactError, "no column 'tusk'.*task"),
-        ("n", InputError, "the field 'n' holds no text; got int64"),
+        ("n", InputError, "the field 'n' is not a text field; got int64"),
         ("label", ArtifactError, "no column 'label'"),
         ("title", InputError, "the field 'title' is empty in every record"),
     ],
@@ -157,7 +157,7 @@ def test_a_corpus_with_other_rows_is_refused(tokens, tmp_path):
     wordpipe.ingest([record(i) for i in range(119)], output=tmp_path / "all" / "corpus", text_b="text_b", valid=0.2)
     digest = manifest(tmp_path / "all" / "corpus")["digest"]
     sealed(tmp_path / "all" / "tokens", lambda body: body["inputs"][0].update(digest=digest))
-    with pytest.raises(ArtifactError, match="other rows"):
+    with pytest.raises(ArtifactError, match="do not have the same rows"):
         trained(tmp_path / "all" / "tokens", tmp_path / "x")
 
 

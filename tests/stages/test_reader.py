@@ -139,7 +139,7 @@ def test_the_commonest_answer_is_learned_and_unknown_ones_are_left_out(base, tmp
     [
         (lambda rows: [row | {"a": [[5, 6, None]]} for row in rows], {}, InputError, "not a part of its passage"),
         (lambda rows: [rows[0]], {}, InputError, "too few records"),
-        (lambda rows: rows, {"seq_len": 4096}, ConfigError, "shorter"),
+        (lambda rows: rows, {"seq_len": 4096}, ConfigError, "cannot read sequences of this length"),
     ],
 )
 def test_bad_answers_and_settings_are_named(base, tmp_path, change, settings, error, says):
@@ -211,7 +211,7 @@ def test_lines_are_a_question_a_tab_and_a_passage(reader):
     (first, _) = run(cli, ["predict", str(folder), "--json"], input=given).output.splitlines()
     known = json.loads(first)
     assert (known["question"], known["text"], known["answer"]) == ("Who is here?", "Sheep 1: Ben is here.", "Ben")
-    with pytest.raises(InputError, match="one text"):
+    with pytest.raises(InputError, match="is a single text"):
         run(cli, ["predict", str(folder), "Who?"], standalone_mode=False, catch_exceptions=False)
     found = run(cli, ["predict", str(folder)], input=f"\n{given}\n\nWho?\n")
     assert "text 6 is a single text" in str(found.exception)  # the number of the line
@@ -221,7 +221,7 @@ def test_a_classifier_finds_no_answers(base, tmp_path):
     rows = [{"text": f"{i} is {w}", "label": w} for i in range(20) for w in ("red", "blue")]
     wordpipe.ingest(rows, output=tmp_path / "c", label_field="label", run=QUIET)
     wordpipe.train_classifier(tmp_path / "c", output=tmp_path / "m", init=base, epochs=1, device="cpu", run=QUIET)
-    with pytest.raises(ArtifactError, match="finds no answers"):
+    with pytest.raises(ArtifactError, match="cannot find answers"):
         wordpipe.ask(tmp_path / "m", "Who?", passages=tmp_path / "c")
 
 

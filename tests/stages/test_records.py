@@ -118,7 +118,7 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
             "Cannot compare",
             "label is text: use TRY_CAST(label AS BIGINT); columns: row, ",
         ),
-        ("label::int > 5", "Could not convert", "say TRY_CAST(label AS BIGINT)"),
+        ("label::int > 5", "Could not convert", "use TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
         (
             "meta > 5",
@@ -129,7 +129,7 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
         ("rows.meta['n'] = '5'", "", "write a field of an object as meta->>'n'"),
         ("meta.\"a b\".c = '5'", "Cannot extract", "write a field of an object as meta->>'$.\"a b\".c'"),
         ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text: use TRY_CAST(meta->>'n' AS BIGINT)"),
-        ("label->>'n' = 'x'", "Malformed JSON", "say case when label like '{%' then label->>'n' end"),
+        ("label->>'n' = 'x'", "Malformed JSON", "use case when label like '{%' then label->>'n' end"),
         ("tags = 'x'", "can't be cast", "tags is a list: write 'x' in tags; columns:"),
         ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: write 'x' in tags"),
         ("tags like '%x%'", "No function", "tags is a list: write 'x' in tags; columns: row, "),

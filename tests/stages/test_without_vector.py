@@ -321,7 +321,7 @@ def test_a_list_of_other_rows_is_refused(tmp_path, rows):
     encoder(tmp_path)
     embedded(tmp_path, mixed(records(4), strange(2)))
     np.save(tmp_path / "s" / ROWS_WITHOUT_VECTOR, np.array(rows), allow_pickle=False)
-    with Artifact(tmp_path / "s", verify=False) as sentences, pytest.raises(ArtifactError, match="list of rows"):
+    with Artifact(tmp_path / "s", verify=False) as sentences, pytest.raises(ArtifactError, match="list of row numbers"):
         rows_without_vector(sentences)
 
 

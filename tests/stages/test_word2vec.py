@@ -138,8 +138,8 @@ def test_going_on_with_ngrams_begins_at_the_same_vectors(built, tmp_path):
 @pytest.mark.parametrize(
     ("first", "named"),
     [
-        ({"dim": 8}, "dim differs"),
-        ({"max_n": 5}, "max_n differs"),
+        ({"dim": 8}, "dim is different"),
+        ({"max_n": 5}, "max_n is different"),
         ({"remove_components": 1}, "changed after"),
         ({"vectors": "sum"}, "changed after"),
     ],
@@ -156,7 +156,7 @@ def test_what_cannot_go_on_is_refused(built, tmp_path, first, named):
     [
         ({"max_n": 2}, "max_n = 2 should be at least min_n"),
         ({"max_n": 5, "unit": "token"}, "unit = word"),
-        ({"loss": "hs", "vectors": "sum"}, "hierarchical softmax"),
+        ({"loss": "hs", "vectors": "sum"}, "nodes of the tree"),
         ({"loss": "hs", "backend": "gensim"}, "backend = native"),
         ({"max_n": 5, "vectors": "sum"}, "n-grams"),
         ({"lr": 1e-5}, "min_lr"),
@@ -206,7 +206,7 @@ def test_a_wild_learning_rate_is_named(built, tmp_path):
 def test_a_table_of_other_words_cannot_be_gone_on_from(built, tmp_path):
     (tmp_path / "v.txt").write_text("qqq " + "1 " * 12 + "\nzzz " + "2 " * 12 + "\n")
     wordpipe.import_words(tmp_path / "v.txt", output=tmp_path / "other")
-    with pytest.raises(ArtifactError, match="none of its words"):
+    with pytest.raises(ArtifactError, match="contains no word"):
         train(built, tmp_path / "w", init=tmp_path / "other")
 
 

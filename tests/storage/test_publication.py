@@ -203,7 +203,7 @@ def test_what_may_not_be_replaced(url, folders, bucket, tmp_path):
         remote(url)
     opened.remove(["run/corpus/manifest.json"])
     remote(url).send(folders(1))
-    with pytest.raises(ArtifactError, match="which a new artifact of the kind tokens would replace"):
+    with pytest.raises(ArtifactError, match="tokens cannot replace an artifact of another kind"):
         RemoteOutput(url_of(url), "tokens")
     with pytest.raises(ConfigError, match="inside another artifact"):
         remote(f"{url}/below")

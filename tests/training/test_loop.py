@@ -91,7 +91,8 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
     assert longer.history == short.history
     old, new = short.plan.lr_at(11), longer.plan.lr_at(12)
     rates = {
-        "constant": "the earlier steps had the learning rates of the longer schedule",
+        "constant": "the earlier steps used the learning rates of a longer training, so the result is not that of a short "
+        "training",
         "cosine": f"the learning rate changes from {old:.2e} to {new:.2e}, "
         "because the earlier steps followed another schedule",
     }

@@ -58,7 +58,7 @@ def test_nothing_found_is_an_answer_that_says_why(client):
     assert client.get("/search", params=params).text == ""
     found = client.get("/search", params=params | {"format": "json"}).json()
     assert found["hits"] == []
-    assert "true of 0 of 40 rows" in found["nothing"]["message"]
+    assert "true for 0 of 40 rows" in found["nothing"]["message"]
 
 
 def test_passages_mark_the_words_of_the_query(client):

@@ -195,7 +195,7 @@ def check_replaceable(target: Path, kind: str) -> None:
     found_kind, ours = claims
     if found_kind != kind:
         found_kind = f"{'an' if found_kind == 'index' else 'a'} {found_kind}"
-        what = f"the output is {found_kind} artifact, which a new artifact of the kind {kind} would replace"
+        what = f"the output already contains {found_kind} artifact; {kind} cannot replace an artifact of another kind"
         raise ArtifactError(what, where=target, hint=ELSEWHERE)
     if foreign := [name for name in there if name not in ours]:
         what = f"the artifact contains files that wordpipe did not write ({foreign[0]})"

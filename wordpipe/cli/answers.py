@@ -48,7 +48,7 @@ _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
     "dense": "vectors: the cosine as a sum of what each word, or pair of words (query~text), adds",
     "lexical": "words: the BM25 score as a sum over the query's words; it has no fixed scale: compare only within one query",
-    "share": "(adds …): how much vectors or words add to the mixed score, which is 0 to 1",
+    "share": "(adds …): the part of the mixed score (0 to 1) that comes from the vectors or from the words",
     "answers": "early answers: similarity to the first answers, which the index uses for a second search",
 }
 

@@ -126,7 +126,7 @@ _GROUPS = {
         "What is evaluated",
         name="evaluate",
         help="Example:  wordpipe evaluate tokenizer run/tokens --data run/corpus\n\n"
-        f"{GROUPS['evaluate'].partition(';')[0]}. Makes nothing.",
+        f"{GROUPS['evaluate'].partition(';')[0]}. No artifact is made.",
         context_settings=_CONTEXT,
         options_metavar="",
         subcommand_metavar="WHAT … --data PATH [OPTIONS]",

@@ -283,8 +283,8 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
     elif found["rows"] >= 2 * _MANY and 2 * found["rows_in_groups"] > found["rows"]:
         higher = f"{1 - (1 - found['threshold']) / 5:.4g}"
         lines.append(
-            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups, which grow by chains of links: try "
-            f"--threshold {higher}"
+            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups: if A is like B, and B is like C, all "
+            f"three are in one group. For smaller groups: --threshold {higher}"
         )
     return lines
 
@@ -338,7 +338,8 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
     if known := found["measured"]:
         lines.append(
             f"for comparison: {known['preset']} reached a held-out loss of {known['loss']} after {known['tokens'] / 1e6:.1f} "
-            f"million tokens of Wikipedia (token frequencies alone: {known['frequencies']}); your texts give other values"
+            f"million tokens of Wikipedia (a model that knows only the token frequencies: {known['frequencies']}); your "
+            "texts give other losses"
         )
     if found["recommended"] is None:
         return [*lines, "the time is too short for every preset"]

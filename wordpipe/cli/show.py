@@ -109,7 +109,7 @@ def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
                 click.echo(line)
     if width is not None:
         command = shlex.join(["wordpipe", "show", str(artifact), "--json"])
-        click.echo(fitted(f"for hashes, all settings and nested values: {command}", width))
+        click.echo(fitted(f"to see hashes, all settings and nested values: {command}", width))
 
 
 @click.command(

@@ -242,7 +242,9 @@ class Fields:
         if type(number) is not float or math.isfinite(number):
             return value
         self.ledger.add_named("values_not_finite", name)
-        message = "numbers that are not finite (NaN, Infinity) are left empty, first in field"
+        message = (
+            "numbers that are not finite (NaN, Infinity) are stored as empty values; the first one is in the field"
+        )
         self.ledger.warn("not_finite", f"{message} {name!r}, {self.source}:{line}")
         return None
 

@@ -396,7 +396,8 @@ class Ingest:
                 ledger.warn(f"missing {name}", self.missing[-1])
         for name, place in self._columns.mixed().items():
             message = (
-                f"the values of {name!r} are of several types, so all are kept as text; another type first in {place}"
+                f"the values of {name!r} have several types, so all are kept as text; the first value of another type is "
+                f"in {place}"
             )
             ledger.warn(f"mixed {name}", message)
         # values and fields that were left out

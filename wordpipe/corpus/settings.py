@@ -82,7 +82,7 @@ class IngestSettings(Settings):
     )
     id_field: str = setting(
         "auto",
-        "field that holds the id of a record, which search results show; auto: id or _id, if the first records have one; "
+        "field with the id of each record; search results show this id; auto: id or _id, if the first records have one; "
         "none: no ids",
         metavar="NAME",
         min_length=1,

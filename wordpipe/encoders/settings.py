@@ -39,7 +39,7 @@ class EmbedSettings(Settings):
         section="How texts become vectors",
     )
     components: int = setting(1, "number of directions that remove-components removes", ge=1, le=1024, expert=True)
-    dims: int = setting(0, "numbers per vector that whiten keeps (the strongest directions), 0 = all", ge=0)
+    dims: int = setting(0, "number of dimensions that `whiten` keeps (the strongest directions); 0: all", ge=0)
     sif_a: float = setting(
         1e-4,
         "with sif, a word of relative frequency p in the text gets the weight a / (a + p)",

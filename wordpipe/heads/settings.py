@@ -143,7 +143,7 @@ class ReaderSettings(HeadSettings):
         expert=True,
     )  # fmt: skip
     n_best: int = setting(
-        20, "number of best answers over which the probability is distributed", ge=1, le=1000, expert=True
+        20, "number of best answers to keep; their probabilities add up to 1", ge=1, le=1000, expert=True
     )
 
 

@@ -251,7 +251,7 @@ class ModelConfig:
         if useless or (self.positions == "none" and "relative" not in kinds):
             if useless:
                 raise self._wrong("positions", "relative attention already knows the distance of two tokens", "none")
-            expected = "another kind of positions, or a layer with relative attention"
+            expected = "learned, sinusoidal or rotary positions, or a layer with relative attention"
             raise self._wrong("positions", "a model without relative attention needs positions", expected)
         has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
         if self.mem_len < 0 or (self.mem_len and not has_place):

@@ -395,7 +395,7 @@ class VectorIndex:
             raise DamageError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
         if rows_QK.max(initial=-1) >= self._index.ntotal or rows_QK.min(initial=0) < -1:
             raise DamageError(
-                "the FAISS index gave numbers of rows that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
+                "the FAISS index returned row numbers that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
             )
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 

@@ -49,7 +49,7 @@ def copy(artifact: PathLike, *, output: PathLike, run: RunOptions | None = None)
     run, target = run or RunOptions(), as_path(output)
     with storage_errors(target), Artifact(artifact, verify=run.verify) as source:
         if str(target.absolute()) == str(source.place):
-            raise ConfigError("the output is the artifact itself", where=str(target))
+            raise ConfigError("the output and the input are the same artifact", where=str(target))
         outputs = source.manifest.outputs
         total = sum(entry.bytes for entry in outputs)
 

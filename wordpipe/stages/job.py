@@ -313,7 +313,7 @@ class Job:
         unit = "word" if self.kind == "words" else "step"
         self.facts["finished_early"] = {"at": done, "of": planned, "cool_down": more, "unit": unit}
         steps = f"{more:,} more {unit}" + ("s" if more > 1 else "")
-        how = f"with {steps} in which the learning rate fell" if more else "without further training"
+        how = f"with {steps} during which the learning rate was lowered" if more else "without further training"
         self.warnings.append(f"finished early at {unit} {done:,} of {planned:,}, {how}")
         self._keeps_state = True
 
@@ -350,7 +350,7 @@ class Job:
         """Show a note if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
-        text = "compiling loops for this machine: only the first run needs this time"
+        text = "compiling code for this machine, in the first run only"
 
         def on_compilation() -> None:
             self.is_usual = False
@@ -407,7 +407,10 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         # what earlier runs left
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            again = f"this run replaces it; to send it, stop this run and use: wordpipe copy {target} {job.target}"
+            again = (
+                "this run replaces that artifact; to send that artifact instead, stop this run and use: "
+                f"wordpipe copy {target} {job.target}"
+            )
             job.note(f"an artifact of an earlier run was not sent and is still in {target}: {again}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours

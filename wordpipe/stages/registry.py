@@ -467,7 +467,7 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="plan", summary="Show which model can be trained in a given time, such as 30m.",
             function="wordpipe.stages.time_plan:plan",
             terminal="wordpipe.cli.examine:plan", needs_mb=0, section=_PIPELINES),
-    Command(name="init", summary="Write a config and a Makefile to start from; --from FILE looks at records.",
+    Command(name="init", summary="Write a config and a Makefile to start from; with --from FILE, settings fit its records.",
             function="wordpipe.pipeline.project:init_project",
             terminal="wordpipe.cli.stage:init", needs_mb=0, section=_PIPELINES),
     Command(name="run", summary="Make the missing or stale stages of a pipeline, in order.",

@@ -344,7 +344,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
         raise InputError("the tokenizer has no tokens", where=path)
     if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
         raise InputError(
-            "the ids are too large for a table of all ids",
+            "the largest id is much larger than the number of tokens",
             where=path,
             got=f"{len(vocabulary)} tokens, but the largest id is {top}",
         )

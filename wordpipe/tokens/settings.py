@@ -40,7 +40,7 @@ class TokenizeSettings(Settings):
 
     algorithm: Literal["bpe", "wordpiece", "unigram", "word", "char"] = setting(
         "bpe",
-        "BPE, WordPiece as in BERT, a unigram language model, whole words, or single characters",
+        "kind of tokenizer; bpe, wordpiece (as in BERT), a unigram language model, whole words, or single characters",
     )
     vocab_size: int = setting(
         16_000, "number of tokens in the vocabulary, including special tokens", ge=300, le=4_000_000
@@ -53,7 +53,7 @@ class TokenizeSettings(Settings):
     )
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "where text is cut before the algorithm sees it; gpt2, digits (at most three digits together) and marks (like digits, "
+        "how text is first cut into words; gpt2, digits (at most three digits together) and marks (like digits, "
         "but vowel signs count as letters) are byte-level; auto depends on algorithm and script: gpt2 or marks for bpe, bert "
         "or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
         section="Cutting and normalizing text",
@@ -61,7 +61,7 @@ class TokenizeSettings(Settings):
     normalization: Literal["none", "nfc", "nfkc"] = setting(
         "none", "Unicode normal form of the text that is tokenized", expert=True
     )
-    lowercase: bool = setting(False, "lower-case text before it is tokenized (the list of words is lower-cased anyway)")
+    lowercase: bool = setting(False, "lower-case the text first; the list of words is lower-cased anyway")
     strip_accents: bool = setting(False, "remove accents from letters before text is tokenized", expert=True)
     sample: float = setting(
         1.0, "share of the documents used to train the tokenizer", gt=0, le=1, section="Training data"

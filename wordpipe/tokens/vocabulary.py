@@ -114,7 +114,10 @@ def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
     if (top := max(ids.values(), default=-1)) >= 2 * len(ids) + _MAX_GAPS:  # 2^32 - 1 asks for a list of 34 GB
-        what, got = "the ids are too large for a table of all ids", f"{len(ids)} tokens, but the largest id is {top}"
+        what, got = (
+            "the largest id is much larger than the number of tokens",
+            f"{len(ids)} tokens, but the largest id is {top}",
+        )
         raise ArtifactError(what, where="tokenizer.json", got=got)
     tokens: list[str | None] = [None] * (top + 1)
     for token, number in ids.items():

@@ -115,7 +115,7 @@ class Mixers(Settings):
     """The mixers of the layers: how positions see each other."""
 
     attention: AttentionKind = setting(
-        "dot", "how queries and keys are compared; Hugging Face transformers has a class for dot only",
+        "dot", "how queries and keys are compared; Hugging Face transformers can load only models with dot",
         section="The model", option=False,
     )  # fmt: skip
     mixers: str = setting(
@@ -529,7 +529,8 @@ class DenoisingSettings(TwoStackSettings):
 
     style: Literal["t5", "bart"] = setting(
         "t5",
-        "kind of damage and of model: t5 (the model writes the missing spans), bart (the model writes the whole text)",
+        "how training texts are corrupted: t5 (spans are removed, the model writes them), bart (spans are masked, the "
+        "model writes the whole text)",
         section="The model",
     )
     noise: float | None = setting(
@@ -551,7 +552,7 @@ class Seq2SeqSettings(TwoStackSettings):
         prose=True,
     )  # fmt: skip
     prefix_field: str = setting(
-        "", "field of the records with the prefix of each source text, for several tasks in one model",
+        "", "field with the prefix that is put before each source text, to train one model for several tasks",
         metavar="NAME", expert=True,
     )  # fmt: skip
     lr: float | None = setting(

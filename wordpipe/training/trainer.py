@@ -487,7 +487,7 @@ class Trainer(Generic[L]):
         as_longer = all(row.lr == self.plan.lr_at(row.step - 1) for row in self.history)
         before, now = self.history[-1].lr if self.history else 0.0, self.plan.lr_at(begin.step)
         rates = (
-            "the earlier steps had the learning rates of the longer schedule"
+            "the earlier steps used the learning rates of a longer training, so the result is not that of a short training"
             if as_longer
             else f"the learning rate changes from {before:.2e} to {now:.2e}, because the earlier steps followed "
             "another schedule"

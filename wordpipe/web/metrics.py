@@ -70,7 +70,9 @@ class Metrics:
         for reason, count in sorted(self.cut.items()):
             cut.add_metric([reason], count)
         swaps = CounterMetricFamily(
-            "wordpipe_artifact_swaps", "Newer generations of the artifact that were opened.", labels=["artifact"]
+            "wordpipe_artifact_swaps",
+            "Number of times that a newer version of the artifact was opened.",
+            labels=["artifact"],
         )
         text = "1 if the newest generation of the artifact cannot be opened, else 0."
         stale = GaugeMetricFamily("wordpipe_artifact_stale", text, labels=["artifact"])

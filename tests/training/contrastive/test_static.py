@@ -102,7 +102,7 @@ def test_threads_that_are_not_there_are_remembered_by_every_run_after(text: Pair
 
 def test_a_state_of_another_table_is_refused(text: PairText, tmp_path: Path) -> None:
     snapshot = training(text, tmp_path).snapshot()
-    with pytest.raises(ValueError, match="table of"):
+    with pytest.raises(ValueError, match="table has the shape"):
         training(text, tmp_path, table=np.ones((VOCAB, 4), np.float32), found=snapshot)
 
 

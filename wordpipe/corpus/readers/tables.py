@@ -238,7 +238,7 @@ def _pandas_column(values: Any) -> Any:
 def _no_table(frame: Any, fields: Fields) -> InputError:
     """Return the error for a column that was given in the place of a table."""
     what, hint = (
-        "one column is not a table",
+        "a single column without a name is not a table",
         f'make a table of the column: series.to_frame("{fields.settings.text_field}")',
     )
     return InputError(what, where=fields.source, got=type(frame).__name__, hint=hint)

@@ -281,7 +281,11 @@ def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str
         hint = f"see ids and titles with: wordpipe show {artifact.path} --rows 3"
         what = "none of the right answers in the file is in the index"
         raise InputError(
-            what, where=unknown[0].where, got=unknown[0].value, expected="an id or title of the index", hint=hint
+            what,
+            where=unknown[0].where,
+            got=unknown[0].value,
+            expected="an id or a title of a text in the index",
+            hint=hint,
         )
     # how much was asked and left out
     counts = {

@@ -118,7 +118,11 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
             yield found
         elif not there:
             what = "this training has no checkpoint with a loss yet"
-            raise InputError(what, where=path, hint="wait a minute, or train with checkpoint_seconds = 10")
+            raise InputError(
+                what,
+                where=path,
+                hint="wait about a minute for the first checkpoint, or train with checkpoint_seconds = 10",
+            )
 
 
 def run_figures(

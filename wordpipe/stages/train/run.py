@@ -169,9 +169,9 @@ def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
     elif not limit.is_news():
         return len(limit.planned)
     elif said:
-        job.note(f"the speed has changed: {total:,} steps fit into {limit.shown}")
+        job.note(f"the training speed has changed: {total:,} steps can be done in {limit.shown}")
     elif total < limit.most:
-        job.note(f"{total:,} steps fit into {limit.shown}")
+        job.note(f"{total:,} steps can be done in {limit.shown}")
     blocks = getattr(trainer.learner, "blocks", None)
     if not said and blocks is not None and (passes := total * trainer.plan.batch_size / len(blocks)) > _MANY_PASSES:
         job.warn(

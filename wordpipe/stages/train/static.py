@@ -158,8 +158,8 @@ def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
         job.note(
-            f"words that occur only once get no vector, because there are {words:,} words; --min-count 1 gives "
-            "every word a vector"
+            f"the text has {words:,} words, so words that occur only once get no vector; --min-count 1 gives every word "
+            "a vector"
         )
         return 2
     return least

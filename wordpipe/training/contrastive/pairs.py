@@ -181,7 +181,7 @@ def _pair_notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
             "title",
             "documents_without_known_title",
             "have no title, or a title without known words",
-            "two spans of their text",
+            "two spans of the same text",
         ),
         ("neighbour", "documents_of_one_sentence", "have only one sentence", f"their sentence {deleted}"),
         ("crop", "documents_too_short_to_crop", f"are shorter than {_LEAST_CROP} words", f"a sentence {deleted}"),

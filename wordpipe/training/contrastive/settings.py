@@ -328,9 +328,9 @@ class Start(Settings):
     dropout: float = setting(0.1, "share of each block's output set to zero in training", ge=0, lt=1, expert=True)
     pooling: Pooling | None = setting(
         None,
-        "vector of a text: mean of its token vectors, or weighted, where a token of relative frequency p in the "
-        "training text has the weight sif_a / (sif_a + p); default: as in the model of --init, with its weights, "
-        "and otherwise weighted", expert=True,
+        "how token vectors become the vector of a text; mean: all tokens count the same; weighted: a token of relative "
+        "frequency p in the training text has the weight sif_a / (sif_a + p); default: with --init, as in that model; "
+        "without --init, weighted", expert=True,
     )  # fmt: skip
     sif_a: float = setting(
         1e-3, "with weighted pooling, a token of relative frequency p has the weight a / (a + p)", gt=0, le=1,

@@ -415,7 +415,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
         for number, names in enumerate(found["groups"])
     ]  # fmt: skip
     drawing = tag("div", _drawing(points, title), class_="scroll", tabindex="0", role="region", aria_label="Map")
-    listed = tag("details", tag("summary", "All words in groups, as links"), groups, class_="groups")
+    listed = tag("details", tag("summary", "All words, in groups; each word is a link"), groups, class_="groups")
     return tag("figure", tag("figcaption", tag("bdi", title), ", ", said), install, drawing, listed)
 
 
