@@ -169,9 +169,10 @@ def test_of_mixed_types_the_first_other_value_is_named(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.jsonl"))
     assert table["year"].to_pylist() == ["0", "1", "2", "3", "4", "5", "MCM", "7", "8"]
     assert table.schema.field("fine").type == pa.float64()
-    message = "the values of 'year' have several types, so all are kept as text; the first value "
-        "of another type is in a.jsonl, line 7"
-    assert ingest.warnings == [message]
+    assert ingest.warnings == [
+        "the values of 'year' have several types, so all are kept as text; the first value of another type "
+        "is in a.jsonl, line 7"
+    ]
 
 
 def test_long_values_are_left_out_and_counted(tmp_path):
