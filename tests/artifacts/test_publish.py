@@ -120,7 +120,7 @@ def test_an_artifact_of_another_kind(target):
 def test_an_index_in_the_way_has_its_article(tmp_path):
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / MANIFEST).write_bytes(manifest_for([], kind="index").to_bytes())
-    refused_and_untouched(tmp_path / "index", ArtifactError, "is an index artifact", "words")
+    refused_and_untouched(tmp_path / "index", ArtifactError, "contains an index artifact", "words")
 
 
 def test_a_file_or_link_at_the_target(tmp_path, target):

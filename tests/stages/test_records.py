@@ -300,7 +300,7 @@ def test_what_becomes_of_values_of_another_type_is_said(here):
         "some values of year are not of type int and are left empty, first 'MM' in a.jsonl, line 2; "
     )
     (told,) = corpus_of("a.jsonl", metadata=("year",)).warnings
-    assert told.endswith("so all are kept as text; another type first in a.jsonl, line 2")
+    assert told.endswith("so all are kept as text; the first value of another type is in a.jsonl, line 2")
     assert [row["year"] for row in rows_of("corpus")] == ["1", "MM"]
 
 
