@@ -135,6 +135,17 @@ def test_shrinkage_is_the_papers() -> None:
     assert shrinkage(np.ones(4), 10) == 1.0
 
 
+def test_few_texts_are_whitened_by_a_covariance_drawn_towards_equal_variances() -> None:
+    vectors_ND = crowd(30, 64, 9)
+    covariance_DD = np.cov(vectors_ND.T.astype(np.float64), bias=True)
+    share = shrinkage(np.linalg.eigvalsh(covariance_DD), 30)
+    assert 0.02 < share < 0.98  # so it matters
+    drawn_DD = (1 - share) * covariance_DD + share * np.trace(covariance_DD) / 64 * np.eye(64)
+    matrix_DK = fitted(vectors_ND, "whiten", dims=29).matrix
+    np.testing.assert_allclose(matrix_DK.T @ drawn_DD @ matrix_DK, np.eye(29), atol=0.04)
+    assert np.abs(matrix_DK.T @ covariance_DD @ matrix_DK - np.eye(29)).max() > 0.1
+
+
 @pytest.mark.slow
 def test_few_texts_are_whitened_less_as_scikit_learn_shrinks() -> None:
     covariance = pytest.importorskip("sklearn.covariance")
