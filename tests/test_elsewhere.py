@@ -42,7 +42,7 @@ def test_other_programs_names(command, theirs, ours):
 
 def test_what_a_value_is_here():
     assert did_you_mean("hs", FIELDS["train word2vec"]).startswith(
-        "did you mean loss, negatives? (hs = 1 is loss = hs, hs = 0"
+        "did you mean loss, negatives? (instead of hs = 1, use loss = hs; instead of hs = 0"
     )
     assert "sg = 1 is skipgram, sg = 0 is cbow" in did_you_mean("sg", FIELDS["train word2vec"])
 

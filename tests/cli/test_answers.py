@@ -127,7 +127,7 @@ def test_formats(cli, built):
     for part in (
         "vectors: the cosine as a sum",
         "words: the BM25 score as a sum",
-        "(adds …): how much",
+        "(adds …): the part of the mixed score",
         "early answers: similarity",
     ):
         assert mixed.count(part) == 1

@@ -407,11 +407,8 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         # what earlier runs left
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            again = (
-                "this run replaces that artifact; to send that artifact instead, stop this run and use: "
-                f"wordpipe copy {target} {job.target}"
-            )
-            job.note(f"an artifact of an earlier run was not sent and is still in {target}: {again}", always=True)
+            what = f"this run will replace the artifact in {target}, which an earlier run did not send"
+            job.note(f"{what}; to send that artifact, stop this run: wordpipe copy {target} {job.target}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours
                 what = "a symbolic link is in the place of unfinished work"
