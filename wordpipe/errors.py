@@ -37,10 +37,11 @@ class WordpipeError(Exception):
         where: the file, folder, line or setting concerned.
         got: the value found.
         expected: what would have been right.
-        hint: the next step, best a command to run.
+        hint: the next step, best a command to run; None: the usual one of the class, if there is one.
     """
 
     exit_code = 1
+    usual_hint: str | None = None
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class WordpipeError(Exception):
         self.where = None if where is None else _BEFORE_URL.sub("s3://", str(where))
         self.got = shown_urls(got) if isinstance(got, str) else got
         self.expected = expected
+        hint = self.usual_hint if hint is None else hint
         self.hint = None if hint is None else shown_urls(hint)
         super().__init__(self.message)
 
@@ -113,6 +115,8 @@ class ArtifactError(WordpipeError):
 
 class DamageError(ArtifactError):
     """A file of an artifact is damaged, missing or not from wordpipe: only making the artifact again helps."""
+
+    usual_hint = "make the artifact again"
 
     @property
     def kind(self) -> str:

@@ -60,7 +60,7 @@ def test_another_request_helps_with_4xx_and_only_the_owner_with_5xx(error, statu
 
 
 def test_damage_is_of_the_family_of_artifacts():
-    assert DamageError("what").to_json() == ArtifactError("what").to_json()
+    assert DamageError("what").to_json() == ArtifactError("what", hint="make the artifact again").to_json()
 
 
 def test_what_may_repeat_may(asked):

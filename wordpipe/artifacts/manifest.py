@@ -142,7 +142,7 @@ class Manifest(_Entry):
             stated, found, kind, command = body.pop("blake3"), int(body["format"]), body["kind"], body["command"]
             expected = FORMATS[kind]
         except (ArtifactError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise DamageError("the manifest is damaged", where=where, hint="make the artifact again") from None
+            raise DamageError("the manifest is damaged", where=where) from None
         # an earlier format is made again, a newer one needs a newer version
         if found != expected:
             what = f"the artifact was made by {'a newer' if found > expected else 'an earlier'} version of wordpipe"
@@ -155,7 +155,7 @@ class Manifest(_Entry):
                 raise ValueError
             return cls(**body)
         except ValueError:  # pydantic's is one
-            raise DamageError("the manifest was changed", where=where, hint="make the artifact again") from None
+            raise DamageError("the manifest was changed", where=where) from None
 
 
 def recipe_of(kind: Kind, settings: Mapping[str, Any], inputs: Iterable[InputEntry]) -> str:

@@ -118,7 +118,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
 def _not_ours(where: Path) -> ArtifactError:
     """Return the error that a link or a special file is in the place of a file of an artifact."""
     what = "a link or a special file is in the place of a file that wordpipe wrote"
-    return DamageError(what, where=where, hint="make the artifact again")
+    return DamageError(what, where=where)
 
 
 @contextmanager

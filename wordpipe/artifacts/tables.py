@@ -145,7 +145,7 @@ def part_names(artifact: Artifact, stem: str) -> list[str]:
     """Return the part files of a table, in order."""
     names = [name for name in artifact.names(stem) if re.fullmatch(r"(-\d{5})?\.parquet", name[len(stem) :])]
     if not names:
-        raise DamageError(f"the artifact has no table {stem!r}", where=artifact.path, hint="make the artifact again")
+        raise DamageError(f"the artifact has no table {stem!r}", where=artifact.path)
     return names
 
 
@@ -184,9 +184,7 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
         found = part.schema_arrow.remove_metadata()
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
         where, names = artifact.path / name, expected.names
-        raise DamageError(
-            "unexpected columns", where=where, got=found.names, expected=names, hint="make the artifact again"
-        )
+        raise DamageError("unexpected columns", where=where, got=found.names, expected=names)
     return found
 
 
@@ -241,7 +239,7 @@ def parquet_errors(where: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        raise DamageError("damaged Parquet data", where=where, got=error, hint="make the artifact again") from None
+        raise DamageError("damaged Parquet data", where=where, got=error) from None
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

@@ -30,7 +30,6 @@ _OUR_TABLE = re.compile(r"(corpus|tokens|words|sentences|index|clusters|predicti
 _OUR_MODEL = {"model.safetensors", "steps.parquet", "tokenizer.json"}
 _MAX_DEPTH = 200  # lists and objects in each other: who prints or copies them recurses, and Python allows about 1,000
 _MAX_HEADER = 10_000  # bytes of the header of an array, as NumPy has it
-_AGAIN = "make the artifact again"
 _EXACT = 1 << 53
 _NPY = b"\x93NUMPY"
 _OLD_LONG = re.compile(r"(?<=\d)L\b")  # Python 2 wrote shapes so
@@ -169,14 +168,14 @@ def parse_array(data: bytes) -> "npt.NDArray[Any]":
 
 @contextmanager
 def damage_named(
-    where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str = _AGAIN
+    where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str | None = None
 ) -> Iterator[None]:
     """Take errors in the block for damage of a file: only the reading of that file may stand in the block.
 
     Args:
         where: the file, or what tells it when something was raised.
         what: the error's sentence.
-        hint: its next step.
+        hint: its next step; None: to make the artifact again.
 
     Raises:
         ArtifactError: a reader or a library raised, or it took the file for the user's (InputError, ConfigError).
@@ -199,7 +198,7 @@ def damage_named(
         _blame(where, what, f"{error}", hint)
 
 
-def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str) -> NoReturn:
+def _blame(where: str | Path | Callable[[], Path], what: str, got: str, hint: str | None) -> NoReturn:
     """Raise the error of a damaged file; the message of a library is cut to one line."""
     where = where() if callable(where) else where
     raise DamageError(what, where=where, got=" ".join(got.split())[:200] or None, hint=hint) from None
@@ -326,5 +325,5 @@ def read_fact(
         expected = f"{name}: {kind.__name__}" + ("" if least is None else f", at least {least}")
         got = value if isinstance(value, bool | int | float) else repr(value)
         what = "a value is missing" if value is None else "a value is wrong"
-        raise ArtifactError(what, where=where, got=str(got)[:60], expected=expected, hint=_AGAIN)
+        raise DamageError(what, where=where, got=str(got)[:60], expected=expected)
     return value

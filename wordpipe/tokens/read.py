@@ -18,7 +18,18 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from wordpipe.artifacts import parse_json, read_regular_file
 from wordpipe.errors import InputError, WordpipeError
-from wordpipe.tokens.vocabulary import CLS, CONTINUING, MASK, PAD, SEP, UNK, USUAL_NAMES, json_texts, template_of
+from wordpipe.tokens.vocabulary import (
+    CLS,
+    CONTINUING,
+    MASK,
+    PAD,
+    SEP,
+    UNK,
+    USUAL_NAMES,
+    check_ids,
+    json_texts,
+    template_of,
+)
 
 _LARGEST = 1 << 30  # bytes; the largest vocabularies in use take some 40 MB
 
@@ -342,12 +353,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise InputError("the tokenizer has no tokens", where=path)
-    if (top := max(vocabulary.values())) >= 2 * len(vocabulary) + 1024:
-        raise InputError(
-            "the largest id is much larger than the number of tokens",
-            where=path,
-            got=f"{len(vocabulary)} tokens, but the largest id is {top}",
-        )
+    check_ids(vocabulary, path, InputError)
     parts = json.loads(tokenizer.to_str())
     patterns = set(json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "Regex"))
     for pattern in sorted(filter(_may_explode, patterns)):

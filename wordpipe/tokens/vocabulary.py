@@ -4,14 +4,15 @@ A byte-level vocabulary is written in byte letters: 256 printable letters, one f
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, WordpipeError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer, processors
@@ -110,16 +111,18 @@ class Vocabulary:
     unknown: NDArray[np.uint32]
 
 
+def check_ids(ids: Mapping[str, int], where: str | Path, error: type[WordpipeError]) -> None:
+    """Raise `error` if the largest id is far beyond the number of tokens: 2^32 - 1 asks for a list of 34 GB."""
+    if (top := max(ids.values(), default=-1)) >= 2 * len(ids) + _MAX_GAPS:
+        what = "the largest id is much larger than the number of tokens"
+        raise error(what, where=where, got=f"{len(ids)} tokens, but the largest id is {top}")
+
+
 def vocabulary_of(tokenizer: "Tokenizer") -> Vocabulary:
     """Read the vocabulary, added tokens included."""
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    if (top := max(ids.values(), default=-1)) >= 2 * len(ids) + _MAX_GAPS:  # 2^32 - 1 asks for a list of 34 GB
-        what, got = (
-            "the largest id is much larger than the number of tokens",
-            f"{len(ids)} tokens, but the largest id is {top}",
-        )
-        raise ArtifactError(what, where="tokenizer.json", got=got)
-    tokens: list[str | None] = [None] * (top + 1)
+    check_ids(ids, "tokenizer.json", ArtifactError)
+    tokens: list[str | None] = [None] * (max(ids.values(), default=-1) + 1)
     for token, number in ids.items():
         tokens[number] = token
     special = np.zeros(len(tokens), np.bool_)

@@ -15,12 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from wordpipe.errors import (
     ArtifactError,
-    BudgetError,
     ConfigError,
     DamageError,
     InputError,
-    LockedError,
-    StorageError,
     UnknownWordError,
     WordpipeError,
 )
@@ -165,8 +162,6 @@ def status_of(error: WordpipeError) -> int:
     """Return the status of HTTP for an error: 4xx where another request helps, 503 where only the server's owner can help."""
     if isinstance(error, UnknownWordError):
         return 404
-    if isinstance(error, ConfigError | InputError):
-        return 400
-    if isinstance(error, BudgetError | LockedError | StorageError):
+    if isinstance(error, DamageError):
         return 503
-    return 400 if isinstance(error, ArtifactError) and not isinstance(error, DamageError) else 503
+    return 400 if isinstance(error, ConfigError | InputError | ArtifactError) else 503

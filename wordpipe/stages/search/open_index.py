@@ -26,7 +26,7 @@ from wordpipe.artifacts import (
     rows_with_vector,
     visible_columns,
 )
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError
 from wordpipe.search import Hits, SearchMode
 from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
@@ -306,7 +306,7 @@ class OpenIndex(OpenArtifact):
         if (found.ntotal, found.d) != (rows, dim):
             got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} of width {dim}"
             what = "the vectors do not belong to the rows"
-            raise ArtifactError(what, where=where, got=got, expected=expected, hint=self.artifact.make_again)
+            raise DamageError(what, where=where, got=got, expected=expected, hint=self.artifact.make_again)
         return found
 
     def vector_index(self, allowed: npt.NDArray[np.bool_] | None) -> "VectorIndex":
