@@ -262,6 +262,20 @@ def test_what_is_found_is_in_the_reference(built):
         assert f"`{name}`" in page, name
 
 
+def test_every_file_of_the_project_that_the_book_names_is_there():
+    there = {path.name for folder in ("wordpipe", "benchmarks", "tests") for path in (ROOT / folder).glob("**/*.py")}
+    named = set()
+    for name, path in PAGES.items():
+        page = path.read_text(encoding="utf-8")
+        for found in re.findall(r"`((?:wordpipe|benchmarks|configs|data)/[\w/.-]+\.\w+)`", page):
+            assert (ROOT / found).is_file(), f"{name}: {found}"
+            named.add(found)
+        # beside a path, another file of its folder stands without it
+        if "/concepts/" in name:
+            assert {*re.findall(r"`(\w+\.py)`", page)} <= there, name
+    assert "wordpipe/model/attention.py" in named
+
+
 def test_every_figure_names_its_file_and_every_part_is_used(book):
     used = {found for path in PAGES.values() for found in re.findall(r"<!-- generate: ([\w-]+)", path.read_text())}
     assert used == {*book.FIGURES, *book.REFERENCE}
