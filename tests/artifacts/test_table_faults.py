@@ -132,7 +132,7 @@ from tests.support.generations import manifest_for
 from wordpipe.artifacts import tables
 from wordpipe.artifacts.writer import ArtifactWriter
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.layout import words_schema
+from wordpipe.artifacts.schemas import words_schema
 tables.ROW_GROUP_BYTES, tables.PART_BYTES = 1 << 20, 8 << 20
 schema = words_schema(256)
 rows = 1024

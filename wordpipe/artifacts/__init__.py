@@ -1,6 +1,6 @@
 """Artifacts: folders that are whole or absent, checked before use, chained by digest.
 
-`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `layout` has the schemas of
+`writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `schemas` has the schemas of
 tables, `manifest` is what an artifact says of itself, with the hashes of its files, `publish` is the step in which it takes
 its place and the lock that keeps a second writer out, `checkpoints` keeps what unfinished work did, `untrusted` reads what
 anyone may have written. `remote` copies what lies at URLs into the cache, and publishes there.
@@ -12,7 +12,38 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.artifacts.checkpoints import CachedFiles, Checkpoint, Checkpoints, ResumeCache, array_blocks
-    from wordpipe.artifacts.layout import (
+    from wordpipe.artifacts.manifest import (
+        ENCODER,
+        FORMATS,
+        INDEX_FILE,
+        KINDS,
+        TARGET,
+        TOKENIZER,
+        TOKENIZER_B,
+        WEIGHTS_FILE,
+        HashCache,
+        InputEntry,
+        Kind,
+        Manifest,
+        OutputEntry,
+        digest_of,
+        hash_bytes,
+        hash_fd,
+        is_plain_path,
+        library_versions,
+        recipe_of,
+    )
+    from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
+    from wordpipe.artifacts.reader import (
+        Artifact,
+        BundledFiles,
+        input_of,
+        is_artifact,
+        manifest_at,
+        refuse_inside_artifact,
+    )
+    from wordpipe.artifacts.remote import RemoteOutput, fetch_artifact, fetch_objects, has_manifest
+    from wordpipe.artifacts.schemas import (
         CORPUS,
         COUNTS,
         GOLD,
@@ -50,37 +81,6 @@ if TYPE_CHECKING:
         visible_columns,
         words_schema,
     )
-    from wordpipe.artifacts.manifest import (
-        ENCODER,
-        FORMATS,
-        INDEX_FILE,
-        KINDS,
-        TARGET,
-        TOKENIZER,
-        TOKENIZER_B,
-        WEIGHTS_FILE,
-        HashCache,
-        InputEntry,
-        Kind,
-        Manifest,
-        OutputEntry,
-        digest_of,
-        hash_bytes,
-        hash_fd,
-        is_plain_path,
-        library_versions,
-        recipe_of,
-    )
-    from wordpipe.artifacts.publish import OutputLock, check_replaceable, clear_leftovers, exchange, recover
-    from wordpipe.artifacts.reader import (
-        Artifact,
-        BundledFiles,
-        input_of,
-        is_artifact,
-        manifest_at,
-        refuse_inside_artifact,
-    )
-    from wordpipe.artifacts.remote import RemoteOutput, fetch_artifact, fetch_objects, has_manifest
     from wordpipe.artifacts.stopped import (
         IN_MEMORY,
         StoppedRun,

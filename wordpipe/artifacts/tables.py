@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from wordpipe.artifacts.layout import leaf_paths, matrix_of, misfit_of, row_bytes, unit_vectors
 from wordpipe.artifacts.reader import Artifact
+from wordpipe.artifacts.schemas import leaf_paths, matrix_of, misfit_of, row_bytes, unit_vectors
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import DamageError
 

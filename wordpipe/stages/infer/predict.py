@@ -7,7 +7,7 @@ A model is an artifact, or a folder of transformers (`open_predictor`). Of a cor
     write     what it says beside the record, and what the corpus says it is (gold_label, gold_tags, gold_spans)
 
 Memory holds the model and some thousand records. What a kind of head gives is one line of `_ANSWERS` here and its columns in
-`PREDICTED` (`artifacts/layout.py`).
+`PREDICTED` (`artifacts/schemas.py`).
 """
 
 from collections import deque
