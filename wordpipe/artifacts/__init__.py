@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         visible_columns,
         words_schema,
     )
-    from wordpipe.artifacts.stopped import (
+    from wordpipe.artifacts.stopped_trainings import (
         IN_MEMORY,
         StoppedRun,
         as_given,
