@@ -43,6 +43,22 @@ if TYPE_CHECKING:
         refuse_inside_artifact,
     )
     from wordpipe.artifacts.remote import RemoteOutput, fetch_artifact, fetch_objects, has_manifest
+    from wordpipe.artifacts.safe_reading import (
+        MANIFEST,
+        MAX_LINE,
+        array_bytes,
+        array_header,
+        bounded_lines,
+        damage_named,
+        holds_artifact,
+        is_broken_artifact,
+        open_regular_file,
+        parse_array,
+        parse_json,
+        parse_json_object,
+        read_fact,
+        read_regular_file,
+    )
     from wordpipe.artifacts.schemas import (
         CORPUS,
         COUNTS,
@@ -110,22 +126,6 @@ if TYPE_CHECKING:
         shard_vectors,
         shards_of,
         vectors_there,
-    )
-    from wordpipe.artifacts.untrusted import (
-        MANIFEST,
-        MAX_LINE,
-        array_bytes,
-        array_header,
-        bounded_lines,
-        damage_named,
-        holds_artifact,
-        is_broken_artifact,
-        open_regular_file,
-        parse_array,
-        parse_json,
-        parse_json_object,
-        read_fact,
-        read_regular_file,
     )
     from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder, check_output
 else:

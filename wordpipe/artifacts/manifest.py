@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 from blake3 import blake3
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from wordpipe.artifacts.untrusted import MANIFEST, is_ours, parse_json
+from wordpipe.artifacts.safe_reading import MANIFEST, is_ours, parse_json
 from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.storage import cache_folder
 

@@ -30,7 +30,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, parse_json, read_regular_file
+from wordpipe.artifacts.safe_reading import MANIFEST, MAX_MANIFEST, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError, ConfigError, InputError, LockedError, StorageError
 
 _ERRORS = {"enospc": errno.ENOSPC, "eio": errno.EIO}

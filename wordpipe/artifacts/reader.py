@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from wordpipe.artifacts.manifest import HashCache, InputEntry, Kind, Manifest, OutputEntry, hash_fd
 from wordpipe.artifacts.publish import OutputLock, asides, files_under, recover
+from wordpipe.artifacts.safe_reading import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
 from wordpipe.artifacts.stopped_trainings import why_unfinished
-from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, damage_named, holds_artifact, parse_array, read_fact
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, LockedError, StorageError, WordpipeError
 from wordpipe.storage import as_path, name_beside, other_scheme, refuse_controls, standing, url_of
 

@@ -44,7 +44,7 @@ from blake3 import blake3
 
 from wordpipe.artifacts.manifest import LONGEST_NAME, HashCache, Kind, Manifest, OutputEntry, hash_bytes
 from wordpipe.artifacts.publish import ELSEWHERE, failpoint, files_at, manifest_bytes
-from wordpipe.artifacts.untrusted import MANIFEST, MAX_MANIFEST, is_ours
+from wordpipe.artifacts.safe_reading import MANIFEST, MAX_MANIFEST, is_ours
 from wordpipe.errors import (
     ArtifactError,
     ConfigError,

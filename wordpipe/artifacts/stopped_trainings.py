@@ -15,7 +15,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts.untrusted import MANIFEST, read_regular_file
+from wordpipe.artifacts.safe_reading import MANIFEST, read_regular_file
 from wordpipe.errors import ArtifactError, WordpipeError
 
 _POINTER, _LARGEST = "LATEST.json", 1 << 20  # bytes of it that are read

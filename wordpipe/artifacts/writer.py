@@ -24,7 +24,7 @@ from typing_extensions import Buffer
 from wordpipe.artifacts.manifest import Manifest, OutputEntry, is_plain_path
 from wordpipe.artifacts.publish import ELSEWHERE, check_replaceable, exchange, failpoint, files_at
 from wordpipe.artifacts.reader import refuse_inside_artifact
-from wordpipe.artifacts.untrusted import MANIFEST
+from wordpipe.artifacts.safe_reading import MANIFEST
 from wordpipe.errors import ConfigError, StorageError
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
