@@ -10,7 +10,7 @@ import pytest
 import wordpipe
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, sentences_schema, vector_column
-from wordpipe.cli.answers import cells_of, piped_line
+from wordpipe.cli.query_answers import cells_of, piped_line
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.settings import Settings
 from wordpipe.stages import open_job

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from wordpipe.cli.answers import answer_lines, piped_cells, styled
 from wordpipe.cli.command import FORCE, PATH, ExampleCommand, number
 from wordpipe.cli.output import (
     ProgressDrawer,
@@ -25,6 +24,7 @@ from wordpipe.cli.output import (
     safe_text,
     say,
 )
+from wordpipe.cli.query_answers import answer_lines, piped_cells, styled
 
 _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from wordpipe.cli.answers import FORMATS, Answers, named_fields
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, escaped, say
+from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
 from wordpipe.wording import is_unicode

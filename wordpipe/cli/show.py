@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from wordpipe.cli.answers import cut, piped_line
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import (
     cells_of,
@@ -26,6 +25,7 @@ from wordpipe.cli.output import (
     say,
     wrapped_words,
 )
+from wordpipe.cli.query_answers import cut, piped_line
 
 _EXAMPLE_CHARS = 60  # of the value of a column
 _BAR = "│"

@@ -7,8 +7,8 @@ import pytest
 
 import wordpipe
 from tests.support.terminal import in_terminal
-from wordpipe.cli.answers import answer_lines, fields_of, named_fields, piped_cells, place_of, styled, user_id
 from wordpipe.cli.output import cells_of
+from wordpipe.cli.query_answers import answer_lines, fields_of, named_fields, piped_cells, place_of, styled, user_id
 from wordpipe.search import Analyser
 from wordpipe.stages import PassageFinder
 
