@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from wordpipe.cli import figures
+from wordpipe.cli import tables
 
 
 @pytest.fixture

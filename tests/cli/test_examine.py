@@ -6,7 +6,7 @@ import pytest
 
 from tests.stages.test_diff import pair  # noqa: F401
 from wordpipe.cli import examine as command
-from wordpipe.cli import figures
+from wordpipe.cli import tables
 
 
 def test_a_line_per_word_in_a_pipe(cli, pair):  # noqa: F811

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option, number
-from wordpipe.cli.figures import answer
 from wordpipe.cli.options import chosen_embedding, chosen_settings, embedding_options, settings_options
+from wordpipe.cli.tables import answer
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings, Seq2SeqEvaluationSettings
 
 

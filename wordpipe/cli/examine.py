@@ -95,7 +95,7 @@ def _print_table(words: list[dict[str, Any]]) -> None:
     """Print the moved words of `diff`, one line each; lists of neighbours are cut to the room there is."""
     from rich.text import Text
 
-    from wordpipe.cli.figures import console, new_table
+    from wordpipe.cli.tables import console, new_table
 
     table = new_table("surprise", "word", "moved", "kept")
     table.expand = True
@@ -243,7 +243,7 @@ def duplicates(artifact: Path, **options: Any) -> None:
     Texts that are linked, directly or through other texts, form a group; so two texts of a group may be less similar than the
     threshold. Up to 200,000 rows, all pairs are compared; with more rows, the index is searched for the nearest rows of each.
     """
-    from wordpipe.cli.figures import answer
+    from wordpipe.cli.tables import answer
     from wordpipe.stages import duplicates as stage
 
     answer(stage, artifact, show=_show_groups, remarks=_group_remarks, **options)
@@ -304,7 +304,7 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
     TIME: for example 30m, 1h30m or 90s. The training speed is that of earlier runs on this machine; if there are none, it is
     measured for half a second.
     """
-    from wordpipe.cli.figures import console, new_table
+    from wordpipe.cli.tables import console, new_table
     from wordpipe.stages import plan as look
 
     # the presets that fit, as JSON or as a table

@@ -132,7 +132,7 @@ class Answers:
         """A line of cells for each answer; texts are folded, and what leaves them no room is not shown."""
         from rich.text import Text
 
-        from wordpipe.cli.figures import console, new_table
+        from wordpipe.cli.tables import console, new_table
 
         screen, cells = console(), [self._cells(hit, finder) for hit in hits]
         widths = self._columns(cells, screen.width)

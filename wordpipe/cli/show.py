@@ -306,7 +306,7 @@ def print_segmentation(found: dict[str, Any]) -> None:
     """Draw a text cut into tokens: tokens in two colours by turns, their ids below; it can be read without colour too."""
     from rich.text import Text
 
-    from wordpipe.cli.figures import console
+    from wordpipe.cli.tables import console
 
     screen = console()
     for line in _lines(_cells(found), shutil.get_terminal_size().columns):

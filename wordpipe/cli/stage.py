@@ -259,8 +259,8 @@ def _print_clusters(made: "Made") -> None:
     """
     from rich.text import Text
 
-    from wordpipe.cli.figures import console, new_table
     from wordpipe.cli.query_answers import piped_cells, user_id
+    from wordpipe.cli.tables import console, new_table
     from wordpipe.stages import open_artifact, show
 
     # each cluster with the text nearest to its centre

@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 import pytest
 from rich.console import Console
 
-from wordpipe.cli.figures import new_table, print_parts
+from wordpipe.cli.tables import new_table, print_parts
 from wordpipe.metrics import Figure, System, Table, side_by_side
 
 WIDTHS = [20, 30, 47, 80, 200]
