@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         read_blocks,
         without_end_marks,
     )
+    from wordpipe.corpus.detect_format import looks_like, not_text, way_to_read
     from wordpipe.corpus.documents import (
         Digests,
         Ledger,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from wordpipe.corpus.fields import Fields
     from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
     from wordpipe.corpus.ingest import Ingest, source_parts
-    from wordpipe.corpus.looks import looks_like, not_text, way_to_read
     from wordpipe.corpus.pieces import in_pieces
     from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers.lines import (

@@ -53,7 +53,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "html", "HTML", (".html", ".htm", ".xhtml"), read=_READERS + "html_pages:read", is_structured=True,
-            looks_like="wordpipe.corpus.looks:is_page", rank=2, of_txt="warn",
+            looks_like="wordpipe.corpus.detect_format:is_page", rank=2, of_txt="warn",
         ),
         Reader("rst", "reStructuredText", (".rst",), read=_READERS + "rst:read", is_structured=True),
         Reader(
@@ -93,7 +93,7 @@ FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
 """Formats of files, as --format calls them."""
 
 _PANDOC = "turn it into text first: pandoc -f {} -t plain FILE -o STEM.txt"
-_LOOKS = "wordpipe.corpus.looks:"
+_LOOKS = "wordpipe.corpus.detect_format:"
 
 
 def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wordpipe.corpus.decode import read_blocks
+from wordpipe.corpus.detect_format import form_of, unreadable
 from wordpipe.corpus.documents import Ledger
 from wordpipe.corpus.formats import READERS
-from wordpipe.corpus.looks import form_of, unreadable
 from wordpipe.corpus.readers.lines import says_delimiter
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source, Sources, stamp_of

@@ -13,10 +13,10 @@ from wordpipe.corpus.decode import (
     read_blocks,
     without_end_marks,
 )
+from wordpipe.corpus.detect_format import form_of, unreadable
 from wordpipe.corpus.documents import NOT_TEXT, Ledger, Record
 from wordpipe.corpus.fields import Fields
 from wordpipe.corpus.formats import READERS, function_of
-from wordpipe.corpus.looks import form_of, unreadable
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError

@@ -17,8 +17,8 @@ from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
 from wordpipe.corpus.decode import Compression
+from wordpipe.corpus.detect_format import way_to_read
 from wordpipe.corpus.formats import ENDINGS, READERS
-from wordpipe.corpus.looks import way_to_read
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError
 from wordpipe.runtime import working_folder

@@ -17,9 +17,9 @@ from typing import Any
 
 from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
 from wordpipe.corpus.decode import BLOCK
+from wordpipe.corpus.detect_format import HEAD_BYTES, first_lines
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.looks import HEAD_BYTES, first_lines
 from wordpipe.corpus.reading import Opened
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError

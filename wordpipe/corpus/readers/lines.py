@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from wordpipe.corpus.columns import RepeatedFieldError, without_repeats
 from wordpipe.corpus.decode import Decoder, read_blocks
+from wordpipe.corpus.detect_format import first_lines
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
-from wordpipe.corpus.looks import first_lines
 from wordpipe.corpus.reading import LINE_FACTOR, Opened, text_blocks
 from wordpipe.corpus.settings import IngestSettings, Newline
 from wordpipe.corpus.sources import Source
