@@ -50,14 +50,6 @@ if TYPE_CHECKING:
         pad_vocab,
         seed_of,
     )
-    from wordpipe.model.decoding import (
-        Hypothesis,
-        Rules,
-        beam_search,
-        largest,
-        length_penalty,
-        sample_targets,
-    )
     from wordpipe.model.encoder_decoder import EncoderDecoder, Transformer, shifted
     from wordpipe.model.fused_attention import attend, attends
     from wordpipe.model.generation import (
@@ -94,6 +86,14 @@ if TYPE_CHECKING:
     from wordpipe.model.numpy_model import NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
+    from wordpipe.model.seq2seq_decoding import (
+        Hypothesis,
+        Rules,
+        beam_search,
+        largest,
+        length_penalty,
+        sample_targets,
+    )
     from wordpipe.model.transformer import LanguageModel
 else:
     __getattr__, __dir__ = face(__name__, __file__)
