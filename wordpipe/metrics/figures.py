@@ -6,7 +6,7 @@
     Table        cells side by side, of systems or of anything else
     Evaluation   all of it: a dict, which is what `--json` prints, with the parts and remarks that people read
 
-One printer draws them on a terminal (`cli/tables.py`), one as HTML (`pages/pipeline_report.py`).
+One printer draws them on a terminal (`cli/tables.py`), one as HTML (`pages/report_page.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
