@@ -67,7 +67,7 @@ def test_a_cold_query_loads_nothing_slow(models, built, tmp_path, kind):
         )
         assert len(done.stdout.splitlines()) == 10
         loaded = set(done.stderr.splitlines())
-        assert {"faiss", "numpy", "wordpipe.search.index"} <= loaded
+        assert {"faiss", "numpy", "wordpipe.search.faiss_index"} <= loaded
         assert sorted(loaded & set(SLOW)) == []
 
 

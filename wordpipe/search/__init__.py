@@ -21,6 +21,16 @@ if TYPE_CHECKING:
         rows_within,
         some_held_out,
     )
+    from wordpipe.search.faiss_index import (
+        K,
+        VectorIndex,
+        Width,
+        faiss_threads,
+        kind_names,
+        kind_of,
+        read_index,
+        write_index,
+    )
     from wordpipe.search.filters import locked_database, quoted, rows_where
     from wordpipe.search.groups import (
         ClusterTerms,
@@ -44,16 +54,6 @@ if TYPE_CHECKING:
         score_range,
         vector_share,
         with_feedback,
-    )
-    from wordpipe.search.index import (
-        K,
-        VectorIndex,
-        Width,
-        faiss_threads,
-        kind_names,
-        kind_of,
-        read_index,
-        write_index,
     )
     from wordpipe.search.knn import (
         ChanceVectors,

@@ -19,7 +19,7 @@ from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError, InputError
 from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report, peak_memory_bytes, quiet
-from wordpipe.search.index import Codes, Flat, K, Width, codes_of, faiss_threads, kind_names, kind_of
+from wordpipe.search.faiss_index import Codes, Flat, K, Width, codes_of, faiss_threads, kind_names, kind_of
 from wordpipe.search.knn import DEPTH, Blocks, ExactNeighbours, Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 

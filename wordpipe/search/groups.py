@@ -151,7 +151,7 @@ def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
     """Return the nearest centre of each vector, (B,), by one thread."""
     import faiss
 
-    from wordpipe.search.index import faiss_threads
+    from wordpipe.search.faiss_index import faiss_threads
 
     with faiss_threads(1):
         nearest_B1: Rows = faiss.knn(block_BD, centres_KD, 1, metric=faiss.METRIC_INNER_PRODUCT)[1]

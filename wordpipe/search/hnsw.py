@@ -5,7 +5,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from wordpipe.search.index import RANDOM_READ, Flat, Width, check_structure, need, numbers_of, same_size
+from wordpipe.search.faiss_index import RANDOM_READ, Flat, Width, check_structure, need, numbers_of, same_size
 from wordpipe.search.knn import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 

@@ -9,7 +9,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.settings import Settings, checked, setting
 
 KINDS = {
-    "flat": "wordpipe.search.index:Flat",
+    "flat": "wordpipe.search.faiss_index:Flat",
     "hnsw": "wordpipe.search.hnsw:Graph",
     "ivf-pq": "wordpipe.search.ivf_pq:Lists",
 }

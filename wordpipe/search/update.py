@@ -32,7 +32,7 @@ from wordpipe.search.build import (
     sample_rows,
     some_held_out,
 )
-from wordpipe.search.index import Flat, K, Width, faiss_threads
+from wordpipe.search.faiss_index import Flat, K, Width, faiss_threads
 from wordpipe.search.knn import Blocks, ExactNeighbours, Mask, Rows, Vectors
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
