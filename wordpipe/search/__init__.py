@@ -21,6 +21,16 @@ if TYPE_CHECKING:
         rows_within,
         some_held_out,
     )
+    from wordpipe.search.clustering import (
+        ClusterTerms,
+        all_links,
+        assigned,
+        choose_k,
+        groups_of,
+        index_links,
+        simplified_silhouette,
+        spherical_centres,
+    )
     from wordpipe.search.faiss_index import (
         K,
         VectorIndex,
@@ -32,16 +42,6 @@ if TYPE_CHECKING:
         write_index,
     )
     from wordpipe.search.filters import locked_database, quoted, rows_where
-    from wordpipe.search.groups import (
-        ClusterTerms,
-        all_links,
-        assigned,
-        choose_k,
-        groups_of,
-        index_links,
-        simplified_silhouette,
-        spherical_centres,
-    )
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,

@@ -12,6 +12,7 @@ import faiss
 import numpy as np
 
 from wordpipe.errors import ConfigError
+from wordpipe.search.clustering import list_centres
 from wordpipe.search.faiss_index import (
     RANDOM_READ,
     Codes,
@@ -24,7 +25,6 @@ from wordpipe.search.faiss_index import (
     read_index,
     same_size,
 )
-from wordpipe.search.groups import list_centres
 from wordpipe.search.knn import Mask, Rows, Vectors
 
 _held: Any = faiss
