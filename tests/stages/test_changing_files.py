@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import wordpipe
-import wordpipe.stages.convert
 import wordpipe.stages.corpus.tokenize
+import wordpipe.stages.import_export
 from wordpipe.errors import InputError, StorageError
 from wordpipe.stages import file_entry, inputs, model_entry, vectors_entry
 
@@ -67,14 +67,14 @@ def test_what_stays_or_is_removed_afterwards_is_recorded(tmp_path):
 def test_an_import_of_a_file_that_changes_makes_nothing(tmp_path, monkeypatch):
     file = tmp_path / "vectors.txt"
     file.write_text("".join(f"word{number} 1 {number}\n" for number in range(9)))
-    opened = wordpipe.stages.convert._open
+    opened = wordpipe.stages.import_export._open
 
     def open_and_write(*arguments):
         found = opened(*arguments)
         append(file)
         return found
 
-    monkeypatch.setattr("wordpipe.stages.convert._open", open_and_write)
+    monkeypatch.setattr("wordpipe.stages.import_export._open", open_and_write)
     with pytest.raises(StorageError, match="changed while it was read"):
         wordpipe.import_words(file, output=tmp_path / "words")
     assert [one.name for one in tmp_path.iterdir() if one.name != ".words.lock"] == ["vectors.txt"]

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from tokenizers import Tokenizer
 
-import wordpipe.stages.convert as stage
+import wordpipe.stages.import_export as stage
 from tests.support.made_vectors import made_sentences, made_words
 from tests.support.tokenizer_files import tiktoken_ids
 from tests.tokens.test_writing import PROBES, ids_of, trained

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-import wordpipe.stages.convert as stage
+import wordpipe.stages.import_export as stage
 from tests.support.made_vectors import made_words
 from tests.support.model_artifacts import ROLES, model_files
 from wordpipe.artifacts import WEIGHTS_FILE, Artifact

@@ -6,7 +6,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.stages.calls import Keyword, documented, keywords_of, public
-    from wordpipe.stages.convert import export, vectors_entry
     from wordpipe.stages.copy_artifact import copy
     from wordpipe.stages.encode.groups import duplicates
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.examine.plot import logged_runs, plot, run_figures
     from wordpipe.stages.examine.show import parameters, segment, show, verify
     from wordpipe.stages.export_encoder import encoder_files
+    from wordpipe.stages.import_export import export, vectors_entry
     from wordpipe.stages.infer.answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.infer.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.infer.generate import WINDOW, Target, TargetWriter, Writing, Written, answer_notes, generate
