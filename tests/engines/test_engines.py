@@ -23,7 +23,7 @@ from wordpipe.errors import BudgetError, ConfigError, DivergedError, InputError,
 from wordpipe.runtime import Progress
 from wordpipe.search import build_index, write_index
 from wordpipe.search.settings import IndexSettings
-from wordpipe.stages.corpus import ingest, token_shards
+from wordpipe.stages.corpus import ingest, tokenize_shards
 from wordpipe.stages.encode import embed_shards
 from wordpipe.stages.search import index_shards
 

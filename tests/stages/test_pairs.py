@@ -16,7 +16,7 @@ from tests.support.small_shards import SMALL
 from wordpipe.artifacts import TOKENS_16, Artifact, read_batches, read_schema, tables, tokens_schema
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.pipeline import Pipeline
-from wordpipe.stages.corpus import token_shards
+from wordpipe.stages.corpus import tokenize_shards
 
 WORDS = "der hund die katze ein mann läuft schläft über straße und sieht den see".split()  # noqa: SIM905
 PAIRS = [

@@ -14,7 +14,7 @@ import wordpipe
 from tests.support.small_shards import SMALL
 from wordpipe.artifacts import tables
 from wordpipe.errors import BudgetError, ConfigError, InputError
-from wordpipe.stages.corpus import token_shards
+from wordpipe.stages.corpus import tokenize_shards
 from wordpipe.tokens import WordSplitter, run_splitter
 
 SETTINGS = {"vocab_size": 600}

@@ -18,7 +18,7 @@ from tests.support.small_shards import SMALL
 from wordpipe.artifacts import Artifact, read_batches, tables
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
-from wordpipe.stages.corpus import token_shards
+from wordpipe.stages.corpus import tokenize_shards
 from wordpipe.tokens.settings import TokenizeSettings
 
 QUICK = TINY | {"threads": 1, "dtype": "float32", "batch_size": 8, "steps": 3, "device": "cpu", "seq_len": 48}

@@ -3,7 +3,7 @@
 import json
 
 import wordpipe
-from wordpipe.stages.corpus import token_shards
+from wordpipe.stages.corpus import tokenize_shards
 from wordpipe.stages.encode import embed_shards
 from wordpipe.stages.search import index_shards
 
@@ -13,7 +13,7 @@ SMALL = 8_000
 
 def tokenize(corpus: str, output: str, settings: str) -> None:
     """The settings are JSON."""
-    token_shards.SHARD_BYTES = SMALL
+    tokenize_shards.SHARD_BYTES = SMALL
     wordpipe.tokenize(corpus, output=output, **json.loads(settings))
 
 

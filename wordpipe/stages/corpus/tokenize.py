@@ -41,7 +41,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
 from wordpipe.stages.calls import public
-from wordpipe.stages.corpus.token_shards import (
+from wordpipe.stages.corpus.tokenize_shards import (
     LIBRARIES,
     SHARD_BYTES,
     WORDS,
