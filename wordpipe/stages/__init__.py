@@ -7,7 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.stages.calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.copy_artifact import copy
-    from wordpipe.stages.encode.groups import duplicates
+    from wordpipe.stages.encode.cluster_duplicates import duplicates
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
     from wordpipe.stages.estimate import (
         Estimate,
