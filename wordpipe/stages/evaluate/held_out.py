@@ -32,9 +32,9 @@ from wordpipe.heads import IGNORED, HeadTargets, Rows, head_loss_sum
 from wordpipe.heads.settings import ClassifierSettings, ReaderSettings
 from wordpipe.model import HeadConfig, HeadedModel
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.evaluate.data import read_pairs
 from wordpipe.stages.evaluate.inputs import Ints, batches_of, flat, held_out_split
 from wordpipe.stages.evaluate.language_model import known_of, tokenized
+from wordpipe.stages.evaluate.pairs_and_labels import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import source_ids
 from wordpipe.stages.inputs import corpus_to_evaluate

@@ -53,7 +53,8 @@ from wordpipe.metrics import (
 )
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.data import (
+from wordpipe.stages.evaluate.inputs import evaluation_of
+from wordpipe.stages.evaluate.pairs_and_labels import (
     Kind,
     LabelledTexts,
     TrainingCorpus,
@@ -64,7 +65,6 @@ from wordpipe.stages.evaluate.data import (
     read_training_texts,
     training_corpus,
 )
-from wordpipe.stages.evaluate.inputs import evaluation_of
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
 from wordpipe.stages.infer.predict import answer_of, open_predictor
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors

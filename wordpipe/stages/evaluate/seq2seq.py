@@ -52,7 +52,8 @@ from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.calls import public
-from wordpipe.stages.evaluate.data import (
+from wordpipe.stages.evaluate.inputs import Ints, batches_of, evaluation_of, flat
+from wordpipe.stages.evaluate.pairs_and_labels import (
     TextPairs,
     first_sentence,
     nearest_targets,
@@ -60,7 +61,6 @@ from wordpipe.stages.evaluate.data import (
     read_training_pairs,
     with_field_of_training,
 )
-from wordpipe.stages.evaluate.inputs import Ints, batches_of, evaluation_of, flat
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import TargetWriter, Written, source_ids
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
