@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from wordpipe.stages.examine.show import parameters, segment, show, verify
     from wordpipe.stages.export_encoder import encoder_files
     from wordpipe.stages.import_export import export, vectors_entry
-    from wordpipe.stages.infer.answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.infer.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.infer.generate import WINDOW, Target, TargetWriter, Writing, Written, answer_notes, generate
     from wordpipe.stages.infer.predict import Predictor, open_predictor, predict, predictor_of
+    from wordpipe.stages.infer.reader_answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.inputs import file_entry, model_entry
     from wordpipe.stages.inspected import Inspected, inspected_of, is_transformer
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
