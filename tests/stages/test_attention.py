@@ -181,10 +181,10 @@ def test_a_model_that_has_learned_nothing_is_sick_and_mended_by_steps(models):
 
 
 def test_dead_units_are_counted(models, tmp_path):
-    from wordpipe.stages import inspected
+    from wordpipe.stages import inspected_models
     from wordpipe.stages.evaluate import held_out, model_doctor
 
-    opened = inspected.inspect_model(models / "encoder")
+    opened = inspected_models.inspect_model(models / "encoder")
     with torch.no_grad():
         opened.model.blocks[0].feedforward.up.weight[:16] = 0  # a quarter of the gated half
     with held_out.held_out(opened, None, 300, RunOptions()) as text:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.infer.predict import Predictor, open_predictor, predict, predictor_of
     from wordpipe.stages.infer.reader_answers import FoundAnswer, ask, best_answers, open_passages
     from wordpipe.stages.inputs import file_entry, model_entry
-    from wordpipe.stages.inspected import Inspected, inspected_of, is_transformer
+    from wordpipe.stages.inspected_models import Inspected, inspected_of, is_transformer
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names

@@ -38,7 +38,7 @@ from wordpipe.stages.evaluate.pairs_and_labels import read_pairs
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import source_ids
 from wordpipe.stages.inputs import corpus_to_evaluate
-from wordpipe.stages.inspected import Inspected, see_its_vectors
+from wordpipe.stages.inspected_models import Inspected, see_its_vectors
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.models import DENOISING, OpenModel
 from wordpipe.stages.sources import SourceLike, shown_names

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from wordpipe.metrics import Evaluation, Part, Table, written
 from wordpipe.runtime import Progress
 from wordpipe.stages.evaluate.held_out import HeldOut, held_out
-from wordpipe.stages.inspected import Inspected, inspect_model
+from wordpipe.stages.inspected_models import Inspected, inspect_model
 from wordpipe.stages.job import RunOptions
 from wordpipe.stages.sources import SourceLike
 from wordpipe.wording import counted

@@ -15,7 +15,7 @@ from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attentio
 from wordpipe.runtime import Progress, Report
 from wordpipe.stages.calls import printable, public
 from wordpipe.stages.examine.map import check_page
-from wordpipe.stages.inspected import Inspected, TokenRow, inspect_model
+from wordpipe.stages.inspected_models import Inspected, TokenRow, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.sources import SourceLike
 
