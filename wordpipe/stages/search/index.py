@@ -38,7 +38,7 @@ from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, bundle_lexical
 from wordpipe.stages.search.index_shards import LIBRARIES, IndexParts
-from wordpipe.stages.search.index_update import (
+from wordpipe.stages.search.previous_index import (
     IndexVectors,
     PreviousIndex,
     bundle_keys,

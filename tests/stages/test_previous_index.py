@@ -9,7 +9,7 @@ from tests.support.word_artifacts import notes_of, texts, words
 from wordpipe.artifacts import Artifact
 from wordpipe.errors import ArtifactError
 from wordpipe.stages import IndexVectors, bundled_keys
-from wordpipe.stages.search import index_update
+from wordpipe.stages.search import previous_index
 
 
 @pytest.mark.parametrize("keys_first", [True, False])
@@ -34,7 +34,7 @@ def test_an_update_reads_the_texts_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         index_update,
         "read_vectors",
-        lambda *given, read=index_update.read_vectors: reads.append(given[2:]) or read(*given),
+        lambda *given, read=previous_index.read_vectors: reads.append(given[2:]) or read(*given),
     )
     notes_of(source, output=output, type="ivf-pq", threads=1, update=True)
     assert reads[0] == (["word"],)
