@@ -55,7 +55,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import ClusterSettings
 from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
-from wordpipe.stages.search.open_index import OpenIndex
+from wordpipe.stages.search.opened_artifact import OpenIndex
 
 _SAMPLE_BYTES = 256 << 20
 _SAMPLE_PER_CLUSTER = 1 << 9  # rows that k-means sees of each cluster, at least where there are so many

@@ -21,7 +21,7 @@ from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.calls import printable, progress_drawer
-from wordpipe.stages.search.open_index import OpenArtifact, OpenIndex, QueryResult
+from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult
 
 if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors

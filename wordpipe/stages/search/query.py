@@ -41,13 +41,6 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.calls import printable, public
-from wordpipe.stages.search.open_index import (
-    OpenArtifact,
-    OpenIndex,
-    QueryKeywords,
-    QueryResult,
-    document_numbers,
-)
 from wordpipe.stages.search.opened import (
     Floats,
     OpenClusters,
@@ -57,6 +50,13 @@ from wordpipe.stages.search.opened import (
     OpenWordIndex,
     OpenWords,
     encode_texts,
+)
+from wordpipe.stages.search.opened_artifact import (
+    OpenArtifact,
+    OpenIndex,
+    QueryKeywords,
+    QueryResult,
+    document_numbers,
 )
 
 if TYPE_CHECKING:
