@@ -52,8 +52,14 @@ if TYPE_CHECKING:
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
-    from wordpipe.stages.search.opened import OpenClusters, OpenEncoder, OpenSentences, OpenTable, OpenWords
     from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult
+    from wordpipe.stages.search.opened_words_and_tables import (
+        OpenClusters,
+        OpenEncoder,
+        OpenSentences,
+        OpenTable,
+        OpenWords,
+    )
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
     from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact, query

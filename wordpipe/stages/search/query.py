@@ -41,7 +41,14 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.calls import printable, public
-from wordpipe.stages.search.opened import (
+from wordpipe.stages.search.opened_artifact import (
+    OpenArtifact,
+    OpenIndex,
+    QueryKeywords,
+    QueryResult,
+    document_numbers,
+)
+from wordpipe.stages.search.opened_words_and_tables import (
     Floats,
     OpenClusters,
     OpenEncoder,
@@ -50,13 +57,6 @@ from wordpipe.stages.search.opened import (
     OpenWordIndex,
     OpenWords,
     encode_texts,
-)
-from wordpipe.stages.search.opened_artifact import (
-    OpenArtifact,
-    OpenIndex,
-    QueryKeywords,
-    QueryResult,
-    document_numbers,
 )
 
 if TYPE_CHECKING:
