@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.stages.calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.copy_artifact import copy
     from wordpipe.stages.encode.cluster_duplicates import duplicates
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.inspected_models import Inspected, inspected_of, is_transformer
     from wordpipe.stages.job import Made, PathLike, RunOptions, open_job, storage_error, storage_errors
     from wordpipe.stages.models import OpenModel, model_of, open_model
+    from wordpipe.stages.python_calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult

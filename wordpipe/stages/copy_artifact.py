@@ -18,8 +18,8 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Progress
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.storage import as_path, url_of
 
 _BLOCK = 1 << 20

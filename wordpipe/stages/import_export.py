@@ -36,9 +36,9 @@ from wordpipe.artifacts import (
 )
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.tokens import FOLDERS as TOKENIZER_FOLDERS
 from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer
 from wordpipe.words import (

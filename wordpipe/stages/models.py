@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from wordpipe.artifacts import TARGET, TOKENIZER, Artifact, BundledFiles, is_artifact, parse_json, read_regular_file
 from wordpipe.errors import ArtifactError
 from wordpipe.runtime import pick_device
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import refuse_headless
 from wordpipe.tokens import (
     frame_of,

@@ -13,8 +13,8 @@ from typing import Any
 from wordpipe.artifacts import is_artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.model import PRESETS
-from wordpipe.stages.calls import public
 from wordpipe.stages.estimate import Estimate, Estimator, Size, size_of_artifact, size_of_files
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.registry import COMMANDS
 
 _SPAN = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?")

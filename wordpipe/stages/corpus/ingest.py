@@ -45,7 +45,6 @@ from wordpipe.corpus import (
 from wordpipe.corpus.settings import NOTHING, IngestSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import working_folder
-from wordpipe.stages.calls import public
 from wordpipe.stages.corpus.ingest_shards import (
     LIBRARIES,
     PART_BYTES,
@@ -61,6 +60,7 @@ from wordpipe.stages.corpus.ingest_shards import (
     write_parts,
 )
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import (
     SourceLike,
     entries_of,

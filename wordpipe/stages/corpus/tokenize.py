@@ -40,7 +40,6 @@ from wordpipe.artifacts import (
     shards_of,
 )
 from wordpipe.errors import ArtifactError, BudgetError, ConfigError, InputError
-from wordpipe.stages.calls import public
 from wordpipe.stages.corpus.tokenize_shards import (
     LIBRARIES,
     SHARD_BYTES,
@@ -54,6 +53,7 @@ from wordpipe.stages.corpus.tokenize_shards import (
 )
 from wordpipe.stages.inputs import file_entry, open_corpus, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike
 from wordpipe.tokens import (
     PARTS,

@@ -53,8 +53,8 @@ from wordpipe.search import (
     spherical_centres,
 )
 from wordpipe.search.settings import ClusterSettings
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.opened_artifact import OpenIndex
 
 _SAMPLE_BYTES = 256 << 20

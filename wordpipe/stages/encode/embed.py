@@ -64,7 +64,6 @@ from wordpipe.encoders import (
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import InputError
 from wordpipe.runtime import Stopwatch, ahead
-from wordpipe.stages.calls import public
 from wordpipe.stages.encode.embed_shards import (
     LIBRARIES,
     EmbedShards,
@@ -75,6 +74,7 @@ from wordpipe.stages.encode.embed_shards import (
 from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike
 
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew

@@ -33,9 +33,9 @@ from wordpipe.encoders import ENCODER_FILE, MIN_TEXTS, Moments, Transform, Trans
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import MEASURES, Evaluation, Part, Table, effective_rank, hubs, mean_cosine, unit_rows
 from wordpipe.runtime import Progress, Report, quiet
-from wordpipe.stages.calls import public
 from wordpipe.stages.inspected_models import inspect_model, inspected_of
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, measure_some
 from wordpipe.stages.sources import SourceLike
 from wordpipe.wording import counted

@@ -17,11 +17,11 @@ from wordpipe.compiled import watch_compilation
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import Evaluation, Figure, System, side_by_side
 from wordpipe.runtime import Progress, Report, pick_device, torch_threads
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import evaluation_of, held_out_split, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import as_list
 from wordpipe.tokens import Encoder, cut_words, list_array, number_of_ids, row_buffers, vocabulary_of
 from wordpipe.training import (

@@ -52,7 +52,6 @@ from wordpipe.metrics import (
     spearman,
 )
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import evaluation_of
 from wordpipe.stages.evaluate.pairs_and_labels import (
     Kind,
@@ -68,6 +67,7 @@ from wordpipe.stages.evaluate.pairs_and_labels import (
 from wordpipe.stages.evaluate.settings import PredictionsEvaluationSettings
 from wordpipe.stages.infer.predict import answer_of, open_predictor
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike, as_list, shown_names
 from wordpipe.wording import counted, short_name
 

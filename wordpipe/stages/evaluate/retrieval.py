@@ -30,10 +30,10 @@ from wordpipe.search import (
     measure,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import PLAIN, EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_lexical import measured_by
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.wording import short_name

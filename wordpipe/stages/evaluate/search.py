@@ -31,9 +31,9 @@ from wordpipe.metrics import (
 from wordpipe.runtime import Progress
 from wordpipe.search import CANDIDATES, FEEDBACK
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import decoded, evaluation_of, json_rows, read_whole, refuse_repeats, table_rows
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.query import OpenTextIndex, open_artifact
 from wordpipe.stages.sources import refuse_artifacts
 from wordpipe.wording import counted

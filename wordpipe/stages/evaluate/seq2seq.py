@@ -51,7 +51,6 @@ from wordpipe.metrics import (
 from wordpipe.model import EncoderDecoder
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Progress, torch_threads
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import Ints, batches_of, evaluation_of, flat
 from wordpipe.stages.evaluate.pairs_and_labels import (
     TextPairs,
@@ -65,6 +64,7 @@ from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 from wordpipe.stages.infer.generate import TargetWriter, Written, source_ids
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.models import OpenModel, open_model
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike, as_list, refuse_source_as_output, shown_names
 from wordpipe.training import PairTargets
 from wordpipe.wording import counted, short_name

@@ -40,7 +40,6 @@ from wordpipe.metrics import (
 )
 from wordpipe.runtime import Progress
 from wordpipe.search import LatentSpace, Tfidf, recognised_language, stemmer
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import (
     PLAIN,
     EvaluatedEncoder,
@@ -60,6 +59,7 @@ from wordpipe.stages.evaluate.inputs import (
     table_rows,
 )
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.tokens import WordSplitter
 from wordpipe.wording import counted, short_name

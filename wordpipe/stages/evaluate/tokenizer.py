@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import TOKENIZER, Artifact, is_artifact, read_schema, visible_columns
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import Evaluation, Figure, System, Table, side_by_side
-from wordpipe.stages.calls import public
 from wordpipe.stages.evaluate.inputs import evaluation_of, shown_words, split_rows
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import as_list
 from wordpipe.tokens import TokenizerEvaluation, open_tokenizer, read_tokenizer
 from wordpipe.wording import human_bytes, human_count, short_name

@@ -10,7 +10,6 @@ from wordpipe.artifacts import Artifact
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import Evaluation, Figure, System, Table, side_by_side, written
 from wordpipe.runtime import Progress
-from wordpipe.stages.calls import public
 from wordpipe.stages.encoders import read_word_vectors
 from wordpipe.stages.evaluate.inputs import (
     distinct_names,
@@ -22,6 +21,7 @@ from wordpipe.stages.evaluate.inputs import (
     some_words,
 )
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.wording import counted, short_name
 from wordpipe.words import Method, Pairs, Questions, Unknown, evaluate_analogies, evaluate_similarity, read_set

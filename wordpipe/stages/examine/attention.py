@@ -13,10 +13,10 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import HeadLooks, join_words
 from wordpipe.pages import AttentionView, ShownStack, ShownTokens, draw_attention
 from wordpipe.runtime import Progress, Report
-from wordpipe.stages.calls import printable, public
 from wordpipe.stages.examine.map import check_page
 from wordpipe.stages.inspected_models import Inspected, TokenRow, inspect_model
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import printable, public
 from wordpipe.stages.sources import SourceLike
 
 if TYPE_CHECKING:

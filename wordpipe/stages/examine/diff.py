@@ -10,8 +10,8 @@ from wordpipe.artifacts import VOCABULARY, Artifact, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.runtime import Progress
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.words import (
     CountedWords,
     effective_counts,

@@ -15,8 +15,8 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import has_direction
 from wordpipe.pages import COLOURS, INSTALL_UMAP, WordMap, has_umap, map_data, word_map_page
 from wordpipe.runtime import Progress
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.words import WordVectors
 
 _LARGEST_LIST = 64 << 20  # bytes of a list of words

@@ -13,8 +13,8 @@ from wordpipe.artifacts import Artifact, Checkpoint, atomic_file, check_output, 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pages import draw_curves
 from wordpipe.runtime import Progress
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import as_list
 from wordpipe.training import Step
 

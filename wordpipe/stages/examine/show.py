@@ -31,8 +31,8 @@ from wordpipe.artifacts import (
     visible_columns,
 )
 from wordpipe.errors import ArtifactError
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import PathLike
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import refuse_headless
 from wordpipe.storage import as_path, url_of
 

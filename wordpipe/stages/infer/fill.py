@@ -18,9 +18,9 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import Hypothesis, Rules, beam_search, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings
 from wordpipe.runtime import torch_threads
-from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import DENOISING, OpenModel, open_model
+from wordpipe.stages.python_calls import printable, public
 from wordpipe.tokens import MaskTokenizer
 
 _SENTINEL = re.compile(r"<extra_id_\d+>")

@@ -19,9 +19,9 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import Generation, Hypothesis, NewToken, Rules, beam_search, sample_targets, seed_of
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
-from wordpipe.stages.calls import printable, public
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import DENOISING, OpenModel, open_model
+from wordpipe.stages.python_calls import printable, public
 from wordpipe.tokens import TextStream, library_errors, number_of_ids
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.heads.settings import PredictSettings
 from wordpipe.runtime import cpu_count, pick_device, torch_threads
-from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import model_entry, open_corpus, reading, whole_records
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, storage_errors
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike, refuse_headless
 from wordpipe.tokens import number_of_ids, open_tokenizer, read_tokenizer
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from wordpipe.artifacts import Artifact, read_batches, read_schema
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.stages.calls import public
 from wordpipe.stages.infer.predict import Predictor, open_predictor
 from wordpipe.stages.inputs import corpus_to_evaluate
 from wordpipe.stages.job import PathLike, RunOptions
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from wordpipe.search import (
     write_index,
 )
 from wordpipe.search.settings import IndexSettings
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, bundle_lexical
 from wordpipe.stages.search.index_shards import LIBRARIES, IndexParts
 from wordpipe.stages.search.previous_index import (

@@ -30,7 +30,7 @@ from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError
 from wordpipe.search import Hits, SearchMode
 from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
-from wordpipe.stages.calls import public
+from wordpipe.stages.python_calls import public
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex

@@ -20,7 +20,7 @@ from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.calls import printable, progress_drawer
+from wordpipe.stages.python_calls import printable, progress_drawer
 from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.calls import printable, public
+from wordpipe.stages.python_calls import printable, public
 from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
     OpenIndex,

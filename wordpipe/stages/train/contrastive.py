@@ -21,9 +21,9 @@ from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts
 from wordpipe.encoders import sentence_transformers_files
 from wordpipe.errors import ArtifactError, WordpipeError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
-from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, token_rows, train_on_pairs, with_special_ids
 from wordpipe.stages.train.start import given_model, vectors_of_words
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files

@@ -12,8 +12,8 @@ from typing import Any
 
 from wordpipe.artifacts import IN_MEMORY, StoppedRun, as_given, is_artifact, stopped_runs
 from wordpipe.errors import ArtifactError
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Made, PathLike, RunOptions
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.registry import COMMANDS, load_named
 from wordpipe.storage import as_path
 

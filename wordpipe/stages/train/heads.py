@@ -20,9 +20,9 @@ from wordpipe.heads import (
 from wordpipe.heads.settings import ClassifierSettings, HeadSettings, ReaderSettings, TaggerSettings
 from wordpipe.model import HeadConfig, LanguageModel, headed_class, save_headed, seed_of, start_headed
 from wordpipe.runtime import keep_torch_cache
-from wordpipe.stages.calls import public
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import SourceLike
 from wordpipe.stages.train.head_tasks import ClassifierTask, HeadTask, ReaderTask, TaggerTask
 from wordpipe.stages.train.labelled import Labelled, check_contradictions, read_labelled

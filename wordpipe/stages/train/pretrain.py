@@ -31,8 +31,8 @@ from wordpipe.model import GENERATION, generation_config, save_hf, transformers_
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.pace import now
 from wordpipe.runtime import Report
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, refuse_url
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.train.pair_files import Prefixes, prefixes_of, write_pairs
 from wordpipe.stages.train.run import ending_of, run_training, special_ids, state_files, token_rows
 from wordpipe.stages.train.start import Start, open_start

@@ -27,8 +27,8 @@ from wordpipe.encoders import (
 )
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Analyser, recognised_language
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.train.contrastive import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import ending_of, train_on_pairs
 from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of

@@ -33,8 +33,8 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError, DivergedError, InputError
 from wordpipe.pace import COOL_DOWN, now
 from wordpipe.runtime import stop_signal
-from wordpipe.stages.calls import public
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
+from wordpipe.stages.python_calls import public
 from wordpipe.tokens import number_of_ids, open_tokenizer
 from wordpipe.words import (
     COLUMN_OF_UNIT,
