@@ -12,7 +12,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.engines.options import EngineName, EngineOptions, open_engine
+    from wordpipe.engines.shard_work import Engine, OnUnits, ShardProgress, ShardWork
     from wordpipe.engines.together import work_together
-    from wordpipe.engines.work import Engine, OnUnits, ShardProgress, ShardWork
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from wordpipe.engines.work import TRIES, EndedError, OnUnits, ShardProgress, ShardWork, error_of_parts, parts_of
+from wordpipe.engines.shard_work import TRIES, EndedError, OnUnits, ShardProgress, ShardWork, error_of_parts, parts_of
 from wordpipe.errors import PeerError, WordpipeError
 from wordpipe.lazy import import_path
 from wordpipe.runtime import memory_bytes

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from wordpipe.engines.work import TRIES, ShardProgress, ShardWork, error_of_parts, parts_of
+from wordpipe.engines.shard_work import TRIES, ShardProgress, ShardWork, error_of_parts, parts_of
 from wordpipe.errors import BudgetError, ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, cpu_count
 

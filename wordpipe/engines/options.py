@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from wordpipe.engines.work import Engine
+from wordpipe.engines.shard_work import Engine
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import Report, cpu_count
 from wordpipe.storage import refuse_controls

@@ -24,7 +24,7 @@ from wordpipe.engines.on_ray import (
     versions_of,
 )
 from wordpipe.engines.options import EngineOptions
-from wordpipe.engines.work import TRIES, error_of_parts, parts_of
+from wordpipe.engines.shard_work import TRIES, error_of_parts, parts_of
 from wordpipe.errors import ConfigError, PeerError, WordpipeError
 from wordpipe.runtime import Progress, Report, Stopped, quiet, stop_signal
 
