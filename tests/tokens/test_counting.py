@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.pretoken_tables import table_of
 from wordpipe.tokens import PARTS, SpillingTable, StringCounts, keep_most_frequent, sorted_by_count, sum_runs
-from wordpipe.tokens.kernels.table import StringTable, hashes_of
+from wordpipe.tokens.kernels.string_table import StringTable, hashes_of
 
 
 def spans_of(texts: list[bytes]):

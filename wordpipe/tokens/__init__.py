@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wordpipe.tokens.evaluate import OTHERS, TokenizerEvaluation, WordFertility
     from wordpipe.tokens.kernels.pretoken_models import PretokenModel
     from wordpipe.tokens.kernels.scan import SCANNERS, UNSPACED, code_point_classes
-    from wordpipe.tokens.kernels.table import StringTable
+    from wordpipe.tokens.kernels.string_table import StringTable
     from wordpipe.tokens.normalizers import AddedTokens, RowNormalizer, added_token_patterns
     from wordpipe.tokens.pretokenizers import (
         ANY_MARK,

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from wordpipe.compiled import kernel, read_only
 from wordpipe.tokens.kernels.scan import SCANNERS, code_point_classes
-from wordpipe.tokens.kernels.table import StringTable, hashes_of
+from wordpipe.tokens.kernels.string_table import StringTable, hashes_of
 from wordpipe.tokens.normalizers import RowNormalizer
 from wordpipe.tokens.pretokenizers import Scheme
 from wordpipe.tokens.vocabulary import I32, I64, U8, offsets_of

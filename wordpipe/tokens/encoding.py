@@ -27,7 +27,7 @@ from wordpipe.tokens.kernels.pretoken_models import (
     word_level_model,
     wordpiece_model,
 )
-from wordpipe.tokens.kernels.table import StringTable
+from wordpipe.tokens.kernels.string_table import StringTable
 from wordpipe.tokens.normalizers import AddedTokens, added_token_patterns
 from wordpipe.tokens.pretokenizers import Scheme, scheme_of
 from wordpipe.tokens.read import library_errors

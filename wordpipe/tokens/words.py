@@ -181,7 +181,7 @@ class WordNumbers:
     """
 
     def __init__(self, words: "StringCounts", split: WordSplitter) -> None:
-        from wordpipe.tokens.kernels.table import StringTable  # not above: a query splits words without numba
+        from wordpipe.tokens.kernels.string_table import StringTable  # not above: a query splits words without numba
 
         self._split = split
         self._table = StringTable()
