@@ -16,15 +16,6 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.training.checkpoint import (
-        Snapshot,
-        Tensors,
-        diverged,
-        load_snapshot,
-        other_conditions,
-        snapshot_files,
-        threads_of_before,
-    )
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.execution import Execution, LossScaler, World, join_world, make_execution, resolve_dtype
     from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner, resumed_trainer
@@ -69,6 +60,15 @@ if TYPE_CHECKING:
         model_config,
         trained_shape,
         warmup_steps,
+    )
+    from wordpipe.training.snapshot import (
+        Snapshot,
+        Tensors,
+        diverged,
+        load_snapshot,
+        other_conditions,
+        snapshot_files,
+        threads_of_before,
     )
     from wordpipe.training.token_stream import (
         Blocks,

@@ -14,7 +14,6 @@ from torch import Tensor
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
-from wordpipe.training.checkpoint import Snapshot, Tensors, load_snapshot
 from wordpipe.training.execution import Execution, LossScaler, World, sum_gradients
 from wordpipe.training.objectives import AnyTargets, Examples, Objective
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
@@ -22,6 +21,7 @@ from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.recipes.data import Held
 from wordpipe.training.recipes.table import Opened, recipe_of
 from wordpipe.training.settings import PretrainSettings
+from wordpipe.training.snapshot import Snapshot, Tensors, load_snapshot
 from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, L, Measured, Trainer
 from wordpipe.training.validation import Validation
 

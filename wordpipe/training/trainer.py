@@ -19,7 +19,9 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.pace import COOL_DOWN, Finish, TimeLimit
 from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
-from wordpipe.training.checkpoint import (
+from wordpipe.training.execution import Execution, World
+from wordpipe.training.plan import Plan
+from wordpipe.training.snapshot import (
     Snapshot,
     Tensors,
     diverged,
@@ -27,8 +29,6 @@ from wordpipe.training.checkpoint import (
     snapshot_files,
     threads_of_before,
 )
-from wordpipe.training.execution import Execution, World
-from wordpipe.training.plan import Plan
 
 _VALIDATING = 0.2  # of the time at most, where nobody says when
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance

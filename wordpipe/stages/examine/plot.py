@@ -143,7 +143,7 @@ def unfinished_run(partial: Path, name: str) -> dict[str, Any] | None:
         try:
             newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]
             checkpoint = Checkpoint(newest["step"], partial / f"step-{newest['step']:08d}", newest["files"])
-            is_words = "log.json" not in checkpoint.files  # see stages/train/word2vec.py, else training/checkpoint.py
+            is_words = "log.json" not in checkpoint.files  # see stages/train/word2vec.py, else training/snapshot.py
             log = json.loads(checkpoint.read_bytes("state.json" if is_words else "log.json"))
             names = [field.name for field in fields(Step)]
             rows = log["log"] if is_words else [dict(zip(names, row, strict=False)) for row in log["history"]]

@@ -22,12 +22,12 @@ from wordpipe.compiled import kernel
 from wordpipe.encoders import sum_texts
 from wordpipe.runtime import cpu_count
 from wordpipe.tokens import offsets_of
-from wordpipe.training.checkpoint import Tensors
 from wordpipe.training.contrastive.info_nce import measured, pair_loss
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import StaticSettings
 from wordpipe.training.execution import Execution
 from wordpipe.training.plan import Plan
+from wordpipe.training.snapshot import Tensors
 from wordpipe.training.trainer import Gradients, Measured
 
 Matrix = npt.NDArray[np.float32]
