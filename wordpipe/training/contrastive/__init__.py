@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         write_ragged,
     )
     from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged, held_out_pairs
-    from wordpipe.training.contrastive.static import RowAdam, StaticLearner
+    from wordpipe.training.contrastive.static_learner import RowAdam, StaticLearner
     from wordpipe.training.contrastive.static_table import (
         Finish,
         continued_table,
