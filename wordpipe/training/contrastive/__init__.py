@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         spelled_part,
         word_weights,
     )
-    from wordpipe.training.contrastive.transformer import (
+    from wordpipe.training.contrastive.transformer_learner import (
         ContrastLearner,
         Framing,
         TeacherVectors,
