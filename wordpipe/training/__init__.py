@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wordpipe.training.cross_entropy import cross_entropy_sum
     from wordpipe.training.execution import Execution, LossScaler, World, join_world, make_execution, resolve_dtype
     from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner, resumed_trainer
-    from wordpipe.training.objectives import (
+    from wordpipe.training.objectives_and_masking import (
         RATE_STEPS,
         AnyTargets,
         LanguageObjective,

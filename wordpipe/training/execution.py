@@ -34,7 +34,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from wordpipe.errors import ConfigError, PeerError
 from wordpipe.runtime import cpu_count, keep_freed_memory, pick_device, process_number
-from wordpipe.training.objectives import RATE_STEPS, loss_sum
+from wordpipe.training.objectives_and_masking import RATE_STEPS, loss_sum
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 

@@ -15,7 +15,7 @@ from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
 from wordpipe.training.execution import Execution, LossScaler, World, sum_gradients
-from wordpipe.training.objectives import AnyTargets, Examples, Objective
+from wordpipe.training.objectives_and_masking import AnyTargets, Examples, Objective
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
 from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
 from wordpipe.training.recipes.data import Held

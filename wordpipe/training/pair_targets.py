@@ -20,7 +20,7 @@ from torch import Tensor
 
 from wordpipe.model import EncoderDecoder, LanguageModel, Packed, pack, pack_pairs, seed_of, shifted
 from wordpipe.training.cross_entropy import cross_entropy_sum
-from wordpipe.training.objectives import LanguageObjective
+from wordpipe.training.objectives_and_masking import LanguageObjective
 from wordpipe.training.token_stream import Ids, dtype_of, mapped, permute, shuffled, spans, starts_path
 
 Flat = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from wordpipe.model import LanguageModel, seed_of
 from wordpipe.training.execution import Execution, LossSum
-from wordpipe.training.objectives import AnyTargets, Examples, Objective, Targets
+from wordpipe.training.objectives_and_masking import AnyTargets, Examples, Objective, Targets
 from wordpipe.training.token_stream import Blocks, spread
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from wordpipe.training.objectives import LanguageObjective, Targets
+from wordpipe.training.objectives_and_masking import LanguageObjective, Targets
 from wordpipe.training.pair_targets import SecondTexts
 from wordpipe.training.recipes.data import PairTexts, Texts
 from wordpipe.training.recipes.table import Opened, Recipe

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.training.objectives import Examples
+from wordpipe.training.objectives_and_masking import Examples
 from wordpipe.training.pair_targets import PairBlocks, PairWriter, open_pairs
 from wordpipe.training.token_stream import Blocks, FindStarts, Flags, Ids, open_ids, open_starts
 

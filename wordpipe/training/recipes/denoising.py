@@ -15,7 +15,7 @@ import torch
 from wordpipe.errors import ConfigError
 from wordpipe.model import ModelConfig
 from wordpipe.tokens import N_SENTINELS, sentinel_ids
-from wordpipe.training.objectives import LanguageObjective
+from wordpipe.training.objectives_and_masking import LanguageObjective
 from wordpipe.training.pair_targets import PairTargets
 from wordpipe.training.recipes.data import Counts, Texts
 from wordpipe.training.recipes.seq2seq import two_stack_parts

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wordpipe.model import LanguageModel, ModelConfig, new_model, seed_of
-from wordpipe.training.objectives import Examples, LanguageObjective, Masked, Targets, guessed_loss_sum
+from wordpipe.training.objectives_and_masking import Examples, LanguageObjective, Masked, Targets, guessed_loss_sum
 from wordpipe.training.recipes.mlm import as_set, masked_texts
 from wordpipe.training.recipes.table import Recipe
 from wordpipe.training.settings import ElectraSettings

@@ -35,7 +35,7 @@ from torch.utils.checkpoint import checkpoint
 
 from wordpipe.errors import ConfigError
 from wordpipe.model import LanguageModel, ModelConfig, new_model, seed_of
-from wordpipe.training.objectives import Examples, LanguageObjective, Masked, Targets, guessed_loss_sum
+from wordpipe.training.objectives_and_masking import Examples, LanguageObjective, Masked, Targets, guessed_loss_sum
 from wordpipe.training.recipes.data import Texts
 from wordpipe.training.recipes.table import Opened, Recipe
 from wordpipe.training.settings import ElectraSettings, MaskedSettings

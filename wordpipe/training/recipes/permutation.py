@@ -23,7 +23,14 @@ import torch
 from torch import Tensor
 
 from wordpipe.model import LanguageModel
-from wordpipe.training.objectives import LanguageObjective, Masked, Targets, guessed_loss_sum, span_units, take
+from wordpipe.training.objectives_and_masking import (
+    LanguageObjective,
+    Masked,
+    Targets,
+    guessed_loss_sum,
+    span_units,
+    take,
+)
 from wordpipe.training.recipes.mlm import hiding, masked_texts
 from wordpipe.training.recipes.table import Opened, Recipe
 from wordpipe.training.settings import PermutationSettings

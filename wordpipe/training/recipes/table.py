@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from wordpipe.model import LanguageModel, Transformer
-    from wordpipe.training.objectives import LanguageObjective
+    from wordpipe.training.objectives_and_masking import LanguageObjective
     from wordpipe.training.recipes.data import PairTexts, Texts
 
 S = TypeVar("S", bound=PretrainSettings)
