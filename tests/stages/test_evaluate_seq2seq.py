@@ -319,7 +319,7 @@ def test_the_loss_of_a_prefix_and_of_many_batches(multiple, models, monkeypatch)
     assert whole.nats == pytest.approx([slow_loss(opened, *pair, "say: ")[0] for pair in PAIRS], rel=1e-5)
     monkeypatch.setattr(stage, "_POSITIONS_AT_ONCE", {"cpu": 20})
     monkeypatch.setattr(stage, "_LOGITS_AT_ONCE", 1000)
-    monkeypatch.setattr("wordpipe.training.pair_targets._MULTIPLES", {"cpu": multiple})
+    monkeypatch.setattr("wordpipe.training.seq2seq_pairs._MULTIPLES", {"cpu": multiple})
     assert stage.pair_losses(opened, sources, targets, "say: ", quiet()).nats == pytest.approx(whole.nats, rel=1e-5)
 
 

@@ -41,7 +41,16 @@ if TYPE_CHECKING:
         optimiser_tensors,
         orthogonalise,
     )
-    from wordpipe.training.pair_targets import (
+    from wordpipe.training.plan import (
+        Plan,
+        SpecialIds,
+        learning_rate,
+        make_plan,
+        model_config,
+        trained_shape,
+        warmup_steps,
+    )
+    from wordpipe.training.seq2seq_pairs import (
         Continuations,
         Flat,
         PairBlocks,
@@ -51,15 +60,6 @@ if TYPE_CHECKING:
         PairWriter,
         SecondTexts,
         open_pairs,
-    )
-    from wordpipe.training.plan import (
-        Plan,
-        SpecialIds,
-        learning_rate,
-        make_plan,
-        model_config,
-        trained_shape,
-        warmup_steps,
     )
     from wordpipe.training.snapshot import (
         Snapshot,

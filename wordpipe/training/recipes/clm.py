@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from wordpipe.training.objectives_and_masking import LanguageObjective, Targets
-from wordpipe.training.pair_targets import SecondTexts
 from wordpipe.training.recipes.data import PairTexts, Texts
 from wordpipe.training.recipes.table import Opened, Recipe
+from wordpipe.training.seq2seq_pairs import SecondTexts
 from wordpipe.training.settings import CausalSettings
 from wordpipe.training.token_stream import Rows, causal_blocks
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.training.objectives_and_masking import Examples
-from wordpipe.training.pair_targets import PairBlocks, PairWriter, open_pairs
+from wordpipe.training.seq2seq_pairs import PairBlocks, PairWriter, open_pairs
 from wordpipe.training.token_stream import Blocks, FindStarts, Flags, Ids, open_ids, open_starts
 
 SPLITS = ("train", "valid")

@@ -16,12 +16,12 @@ from wordpipe.errors import ConfigError
 from wordpipe.model import ModelConfig
 from wordpipe.tokens import N_SENTINELS, sentinel_ids
 from wordpipe.training.objectives_and_masking import LanguageObjective
-from wordpipe.training.pair_targets import PairTargets
 from wordpipe.training.recipes.data import Counts, Texts
 from wordpipe.training.recipes.seq2seq import two_stack_parts
 from wordpipe.training.recipes.span_corruption import SpanCorruption
 from wordpipe.training.recipes.table import Opened, Recipe
 from wordpipe.training.recipes.text_infilling import TextInfilling
+from wordpipe.training.seq2seq_pairs import PairTargets
 from wordpipe.training.settings import DenoisingSettings
 from wordpipe.training.token_stream import Blocks, Rows, refuse_short, row_starts
 

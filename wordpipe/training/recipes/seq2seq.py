@@ -9,9 +9,9 @@ import torch
 
 from wordpipe.errors import ConfigError
 from wordpipe.model import PRESETS, pad_vocab
-from wordpipe.training.pair_targets import Pairs
 from wordpipe.training.recipes.data import PairTexts
 from wordpipe.training.recipes.table import Opened, Recipe
+from wordpipe.training.seq2seq_pairs import Pairs
 from wordpipe.training.settings import Seq2SeqSettings, TwoStackSettings
 
 

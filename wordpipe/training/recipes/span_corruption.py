@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
-from wordpipe.training.pair_targets import Flat
+from wordpipe.training.seq2seq_pairs import Flat
 
 
 class SpanCorruption:
