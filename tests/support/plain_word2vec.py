@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.kernels.draws_tree import Noise, Tree
+from wordpipe.words.kernels.draws_and_huffman import Noise, Tree
 from wordpipe.words.kernels.simd import WIDE
 from wordpipe.words.kernels.skipgram_cbow import LINES
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.compiled import kernel
-from wordpipe.words.kernels.draws_tree import Noise, draw_noise, keep_limits, key_of, mixed, subsample
+from wordpipe.words.kernels.draws_and_huffman import Noise, draw_noise, keep_limits, key_of, mixed, subsample
 
 
 @kernel

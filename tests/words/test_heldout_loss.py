@@ -6,7 +6,7 @@ import pytest
 
 from wordpipe.words import HeldOutLoss, Vocabulary, Words, keep_probabilities, noise_distribution
 from wordpipe.words import heldout_loss as heldout_module
-from wordpipe.words.kernels.draws_tree import Tree
+from wordpipe.words.kernels.draws_and_huffman import Tree
 from wordpipe.words.settings import Word2VecPlan
 
 

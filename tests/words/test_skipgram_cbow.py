@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.plain_word2vec import Plain
 from tests.support.variants import some_of
-from wordpipe.words.kernels.draws_tree import Noise, Tree, keep_limits, key_of
+from wordpipe.words.kernels.draws_and_huffman import Noise, Tree, keep_limits, key_of
 from wordpipe.words.kernels.simd import padded
 from wordpipe.words.kernels.skipgram_cbow import (
     NEGATIVE,

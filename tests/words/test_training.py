@@ -27,7 +27,7 @@ from wordpipe.words import (
     read_words,
     write_text,
 )
-from wordpipe.words.kernels.draws_tree import Noise, Tree, key_of
+from wordpipe.words.kernels.draws_and_huffman import Noise, Tree, key_of
 from wordpipe.words.settings import Word2VecPlan
 
 

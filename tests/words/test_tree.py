@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wordpipe.words.kernels.draws_tree import Tree
+from wordpipe.words.kernels.draws_and_huffman import Tree
 
 Paths = list[list[tuple[int, float]]]
 

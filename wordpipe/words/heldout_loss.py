@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.words.kernels.draws_tree import Tree
+from wordpipe.words.kernels.draws_and_huffman import Tree
 from wordpipe.words.settings import Word2VecPlan
 from wordpipe.words.vocabulary import Vocabulary, Words
 

@@ -18,7 +18,7 @@ from wordpipe.compiled import kernel
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import StopFlag, cpu_count
 from wordpipe.words.heldout_loss import HeldOutLoss, keep_probabilities, noise_distribution
-from wordpipe.words.kernels.draws_tree import Noise, Tree, keep_limits, key_of
+from wordpipe.words.kernels.draws_and_huffman import Noise, Tree, keep_limits, key_of
 from wordpipe.words.kernels.simd import padded
 from wordpipe.words.kernels.skipgram_cbow import (
     NEGATIVE,

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, kernel
-from wordpipe.words.kernels.draws_tree import draw_noise, mixed, subsample
+from wordpipe.words.kernels.draws_and_huffman import draw_noise, mixed, subsample
 from wordpipe.words.kernels.simd import (
     WIDE,
     add_difference,
