@@ -260,7 +260,7 @@ def test_rays_processes_read_and_write_at_urls(bucket, texts, tmp_path, monkeypa
 
 def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, monkeypatch):
     pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
-    from wordpipe.web import served
+    from wordpipe.web import served_artifacts
 
     monkeypatch.setattr(served, "_POLL_FAR_S", 0.05)
     monkeypatch.chdir(tmp_path)
@@ -282,7 +282,7 @@ def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, m
 
 def test_a_store_that_does_not_answer_is_told_of_once(bucket, proxy, texts, tmp_path, monkeypatch):
     pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
-    from wordpipe.web import served
+    from wordpipe.web import served_artifacts
 
     monkeypatch.setattr(served, "_POLL_FAR_S", 0.02)
     monkeypatch.chdir(tmp_path)

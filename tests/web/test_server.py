@@ -189,7 +189,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
     monkeypatch,
     collector_off,
 ):
-    from wordpipe.web import served
+    from wordpipe.web import served_artifacts
 
     monkeypatch.setattr(served, "_POLL_S", 0.02)
     shutil.copytree(generations[0], tmp_path / "index")
@@ -233,7 +233,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
 
 
 def test_a_generation_that_cannot_be_opened_leaves_the_old_one(generations, tmp_path, monkeypatch):
-    from wordpipe.web import served
+    from wordpipe.web import served_artifacts
 
     monkeypatch.setattr(served, "_POLL_S", 0.02)
     monkeypatch.setattr(served, "_RETRY_S", 0.1)

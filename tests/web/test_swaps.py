@@ -53,7 +53,7 @@ def wait_until_gone(parts):
 
 @pytest.fixture
 def quick_looks(monkeypatch):
-    from wordpipe.web import served
+    from wordpipe.web import served_artifacts
 
     monkeypatch.setattr(served, "_POLL_S", 0.02)
 

@@ -7,7 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.web.app import Application
     from wordpipe.web.metrics import Metrics
-    from wordpipe.web.served import ServedArtifacts
+    from wordpipe.web.served_artifacts import ServedArtifacts
     from wordpipe.web.server import Server, serve
 else:
     __getattr__, __dir__ = face(__name__, __file__)

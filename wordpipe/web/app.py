@@ -20,7 +20,7 @@ from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.params import Url
 from wordpipe.web.replies import Refused, error_reply
-from wordpipe.web.served import ServedArtifacts
+from wordpipe.web.served_artifacts import ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
 PAGE_POLICY = (

@@ -64,7 +64,7 @@ from wordpipe.web.params import (
     said_schema,
 )
 from wordpipe.web.replies import JSON, Refused, json_reply
-from wordpipe.web.served import Generation, Served, ServedArtifacts
+from wordpipe.web.served_artifacts import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 
 T = TypeVar("T")

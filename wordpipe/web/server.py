@@ -52,7 +52,7 @@ class Server:
         token = None if settings.token_file is None else read_token(settings.token_file)
         need_libraries()
         from wordpipe.web.metrics import Metrics
-        from wordpipe.web.served import ServedArtifacts
+        from wordpipe.web.served_artifacts import ServedArtifacts
 
         def said(line: str) -> None:
             with suppress(Exception):  # a log that cannot be written ends no server

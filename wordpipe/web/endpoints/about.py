@@ -11,7 +11,7 @@ from wordpipe.web.endpoint import Answer, Endpoint, Serving, document, endpoint,
 from wordpipe.web.metrics import CONTENT_TYPE
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
 from wordpipe.web.replies import Refused, json_reply
-from wordpipe.web.served import Served, rows_of
+from wordpipe.web.served_artifacts import Served, rows_of
 
 _STATE = {
     "name": TEXT, "kind": TEXT, "digest": TEXT, "since": NUMBER, "swaps": WHOLE, "error": maybe(TEXT),

@@ -15,7 +15,7 @@ from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, bounded, checked_text, fields, listing, one_or_more, ref, typed
 from wordpipe.web.replies import EVENTS, EventReply, busy, json_reply
-from wordpipe.web.served import Generation, Served
+from wordpipe.web.served_artifacts import Generation, Served
 from wordpipe.web.settings import ServeSettings
 
 _MAX_CANDIDATES = 100  # of a mask
