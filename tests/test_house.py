@@ -286,7 +286,7 @@ LARGE_FILES = {
     "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
     "wordpipe/search/bm25.py": "BM25 over an inverted index: scores, feedback, suggestions and what explains a score",
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
-    "wordpipe/stages/evaluate/pairs_and_labels.py": "texts that are evaluated on, with what is right of each: pairs, and labelled texts",
+    "wordpipe/stages/evaluate/pairs_and_labels.py": "texts evaluated on, with what is right: pairs, labelled texts",
     "wordpipe/stages/evaluate/doctor.py": "a space of vectors: how healthy it is, what it finds, what would mend it",
     "wordpipe/stages/evaluate/predictions.py": "what models and baselines say of labelled texts, its figures and their tables",
     "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
@@ -351,7 +351,7 @@ NOT_OF_THE_FIELD = {
 """Word that no name has as a part → the word of the field."""
 
 ALLOWED_NAMES = {
-    "table.py: _probe",  # a hash table is probed
+    "string_table.py: _probe",  # a hash table is probed
 }  # fmt: skip
 
 

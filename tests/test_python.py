@@ -393,19 +393,19 @@ def test_a_closed_artifact_says_so(built):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_opened_says_what_it_is_and_gives_its_rows(built, kind):
     with wordpipe.open(built / kind) as opened:
-        assert opened_words_and_tables.kind == kind
-        assert opened_words_and_tables.path == built / kind
+        assert opened.kind == kind
+        assert opened.path == built / kind
         assert repr(opened).startswith(f"<open {kind} {str(built / kind)!r}: ")
-        rows = opened_words_and_tables.batches()
+        rows = opened.batches()
         assert isinstance(rows, pa.RecordBatchReader)
         table = rows.read_all()
         assert table.num_rows > 0
         name = table.schema.names[-1]
-        assert opened_words_and_tables.batches([name]).read_all() == table.select([name])
+        assert opened.batches([name]).read_all() == table.select([name])
         with pytest.raises(ConfigError, match="no column of this name"):
-            opened_words_and_tables.batches(["colour"])
+            opened.batches(["colour"])
         with pytest.raises(ConfigError, match="no table of this name"):
-            opened_words_and_tables.batches(table="colours")
+            opened.batches(table="colours")
         if kind != "model":
             assert len(opened) == table.num_rows
     assert repr(opened).startswith(f"<closed {kind} ")
@@ -429,16 +429,16 @@ def test_another_kind_is_refused(built):
 @pytest.mark.parametrize("kind", ["corpus", "tokens"])
 def test_what_has_no_encoder_and_cannot_be_asked_says_so(built, kind):
     with wordpipe.open(built / kind) as opened:
-        for call in (lambda: opened_words_and_tables.encode(["a"]), lambda: opened_words_and_tables.dim):
+        for call in (lambda: opened.encode(["a"]), lambda: opened.dim):
             with pytest.raises(ArtifactError, match="no encoder"):
                 call()
         with pytest.raises(ArtifactError, match="cannot be searched"):
-            opened_words_and_tables.query("sea")
+            opened.query("sea")
 
 
 def test_sentences_say_what_they_lack(built):
     with wordpipe.open(built / "sentences") as opened, pytest.raises(ArtifactError) as caught:
-        opened_words_and_tables.query("sea")
+        opened.query("sea")
     assert "wordpipe index" in caught.value.hint
 
 
@@ -472,7 +472,7 @@ def test_more_texts_than_are_encoded_at_once(built, monkeypatch):
     texts = [TITLE, "bread", "the oven is warm", "bees", "a kettle"]
     with wordpipe.open(built / "words") as words:
         whole = words.encode(texts)
-        monkeypatch.setattr(opened, "_AT_ONCE", 2)
+        monkeypatch.setattr(opened_words_and_tables, "_AT_ONCE", 2)
         assert (words.encode(text for text in texts) == whole).all()
         wordpipe.progress(True)
         reported: list[Progress] = []
@@ -580,7 +580,7 @@ def test_every_artifact_is_read_by_others(built, kind):
     import polars as pl
 
     with wordpipe.open(built / kind) as opened:
-        expected = opened_words_and_tables.batches().read_all()
+        expected = opened.batches().read_all()
     pattern = _files(built, kind)
     paths = sorted(str(path) for path in Path(pattern).parent.glob(Path(pattern).name))
     by_arrow = ds.dataset(paths).to_table()

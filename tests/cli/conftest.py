@@ -12,7 +12,7 @@ def screen(monkeypatch):
 
     def open_screen(width: int, **how: object) -> Console:
         made = Console(width=width, highlight=False, markup=False, emoji=False, **how)  # type: ignore[arg-type]
-        monkeypatch.setattr(figures, "console", lambda: made)
+        monkeypatch.setattr(tables, "console", lambda: made)
         monkeypatch.setenv("COLUMNS", str(width))
         return made
 

@@ -57,7 +57,7 @@ def test_the_table_fits_the_terminal_and_nothing_steers_it(monkeypatch, capsys, 
     from rich.console import Console
 
     plain = Console(width=width, force_terminal=False, highlight=False, markup=False, emoji=False)
-    monkeypatch.setattr(figures, "console", lambda: plain)
+    monkeypatch.setattr(tables, "console", lambda: plain)
     monkeypatch.setattr(command.sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     command._print_table(WORDS)

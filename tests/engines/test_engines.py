@@ -265,7 +265,7 @@ def test_tokens_have_the_same_bytes(ray_here, handbook, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(tables, "ROW_GROUP_BYTES", SMALL)
         wordpipe.ingest(handbook, output=tmp_path / "c", documents="block")
-    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    monkeypatch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
     digests = {
         wordpipe.tokenize(tmp_path / "c", output=tmp_path / f"t{n}", vocab_size=700, run=run).digest
         for n, run in enumerate(engines())

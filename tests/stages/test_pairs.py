@@ -61,7 +61,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(corpus):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
+        patch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=corpus.parent / "tokens", vocab_size=400)
     return corpus.parent / "tokens"
 

@@ -32,7 +32,7 @@ def test_an_update_reads_the_texts_once(tmp_path, monkeypatch):
     wordpipe.index(source, output=output, type="ivf-pq", threads=1)
     reads: list[list[str]] = []
     monkeypatch.setattr(
-        index_update,
+        previous_index,
         "read_vectors",
         lambda *given, read=previous_index.read_vectors: reads.append(given[2:]) or read(*given),
     )

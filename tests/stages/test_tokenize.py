@@ -38,14 +38,14 @@ def corpus(tmp_path_factory, handbook):
 
 @pytest.fixture
 def in_shards(monkeypatch):
-    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    monkeypatch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(corpus, tmp_path_factory):
     root = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
+        patch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=root / "tokens", **SETTINGS)
     return root / "tokens"
 

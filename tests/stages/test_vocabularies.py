@@ -50,7 +50,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(corpus):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_shards, "SHARD_BYTES", SMALL)
+        patch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
         wordpipe.tokenize(corpus, output=corpus.parent / "tokens", **SEPARATE)
     return corpus.parent / "tokens"
 
@@ -148,7 +148,7 @@ def test_killed_runs_continue_to_the_same_bytes(corpus, tokens, nursery, tmp_pat
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_bytes_do_not_depend_on_workers_or_memory(corpus, tokens, tmp_path, monkeypatch, workers):
     run = wordpipe.RunOptions(workers=workers)
-    monkeypatch.setattr(token_shards, "SHARD_BYTES", SMALL)
+    monkeypatch.setattr(tokenize_shards, "SHARD_BYTES", SMALL)
     made = wordpipe.tokenize(corpus, output=tmp_path / "t", run=run, memory="70MB", **SEPARATE)
     assert wordpipe.verify(made)["digest"] == wordpipe.verify(tokens)["digest"]
 

@@ -262,7 +262,7 @@ def test_a_server_takes_what_is_published_in_a_bucket(bucket, texts, tmp_path, m
     pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
     from wordpipe.web import served_artifacts
 
-    monkeypatch.setattr(served, "_POLL_FAR_S", 0.05)
+    monkeypatch.setattr(served_artifacts, "_POLL_FAR_S", 0.05)
     monkeypatch.chdir(tmp_path)
     made = make("run", upload(bucket, "texts/all.txt", texts, tmp_path))
     other = wordpipe.train_word2vec("run/tokens", output="other", **WORDS | {"dim": 12})
@@ -284,7 +284,7 @@ def test_a_store_that_does_not_answer_is_told_of_once(bucket, proxy, texts, tmp_
     pytest.importorskip("starlette", reason="starlette is not installed: pip install 'wordpipe[serve]'")
     from wordpipe.web import served_artifacts
 
-    monkeypatch.setattr(served, "_POLL_FAR_S", 0.02)
+    monkeypatch.setattr(served_artifacts, "_POLL_FAR_S", 0.02)
     monkeypatch.chdir(tmp_path)
     make("run", upload(bucket, "texts/all.txt", texts, tmp_path))
     wordpipe.copy("run/words", output=(url := f"s3://{bucket}/words"))

@@ -191,7 +191,7 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
 ):
     from wordpipe.web import served_artifacts
 
-    monkeypatch.setattr(served, "_POLL_S", 0.02)
+    monkeypatch.setattr(served_artifacts, "_POLL_S", 0.02)
     shutil.copytree(generations[0], tmp_path / "index")
     digests = {}
     for name, path in zip(("one", "two"), generations, strict=True):
@@ -235,8 +235,8 @@ def test_every_answer_is_of_one_generation_while_it_is_replaced_twenty_times(
 def test_a_generation_that_cannot_be_opened_leaves_the_old_one(generations, tmp_path, monkeypatch):
     from wordpipe.web import served_artifacts
 
-    monkeypatch.setattr(served, "_POLL_S", 0.02)
-    monkeypatch.setattr(served, "_RETRY_S", 0.1)
+    monkeypatch.setattr(served_artifacts, "_POLL_S", 0.02)
+    monkeypatch.setattr(served_artifacts, "_RETRY_S", 0.1)
     shutil.copytree(generations[0], tmp_path / "index")
     shutil.copytree(generations[1], tmp_path / "broken")
     with (tmp_path / "broken" / "index.faiss").open("r+b") as file:

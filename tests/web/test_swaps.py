@@ -55,7 +55,7 @@ def wait_until_gone(parts):
 def quick_looks(monkeypatch):
     from wordpipe.web import served_artifacts
 
-    monkeypatch.setattr(served, "_POLL_S", 0.02)
+    monkeypatch.setattr(served_artifacts, "_POLL_S", 0.02)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 `writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `schemas` has the schemas of
 tables, `manifest` is what an artifact says of itself, with the hashes of its files, `publish` is the step in which it takes
-its place and the lock that keeps a second writer out, `checkpoints` keeps what unfinished work did, `untrusted` reads what
+its place and the lock that keeps a second writer out, `checkpoints` keeps what unfinished work did, `safe_reading` reads what
 anyone may have written. `remote` copies what lies at URLs into the cache, and publishes there.
 """
 

@@ -1,4 +1,4 @@
-"""`wordpipe evaluate` and `wordpipe doctor`: their options; the stages find the figures, `figures.py` prints the tables."""
+"""`wordpipe evaluate` and `wordpipe doctor`: their options; the stages find the figures, `tables.py` prints the tables."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -3,7 +3,7 @@
 `settings` of the command; `counting` cuts rows and counts pre-tokens, `training` makes a tokenizer of the counts, `encoding`
 and `decoding` use it, `read` and `write` are the files of other programs, `evaluate` measures. `pretokenizers` and
 `normalizers` do to text what tokenizers does before its models see it; `words` are ours, `vocabulary` what ids mean. The
-compiled loops of `kernels`: `scan` cuts, `table` counts, `pretoken_models` and `bpe_encode` encode, the others train.
+compiled loops of `kernels`: `scan` cuts, `string_table` counts, `pretoken_models` and `bpe_encode` encode, the others train.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
 """Training: from a stream of token ids to a trained model, exactly repeatable.
 
 Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids → blocks in
-an order), `objectives` (blocks → inputs and targets), `pair_targets` (the same of pairs), `recipes` (what each objective is
-made of), `cross_entropy`, `optimisers`, `execution` (device, number format, several processes), `validation`, `checkpoint`,
-`trainer` (the loop) and `learner` (what it trains).
+an order), `objectives_and_masking` (blocks → inputs and targets), `seq2seq_pairs` (the same of pairs), `recipes` (what each
+objective is made of), `cross_entropy`, `optimisers`, `execution` (device, number format, several processes), `validation`,
+`snapshot`, `trainer` (the loop) and `learner` (what it trains).
 `contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.

@@ -324,7 +324,7 @@ _OTHERS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 LossSum = Callable[..., Tensor]
-"""`objectives.loss_sum`, as it is or compiled."""
+"""`objectives_and_masking.loss_sum`, as it is or compiled."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def guessed_loss_sum(model: Any, hidden_BKD: Tensor, targets: Targets, label_smo
 
 
 class AnyTargets(Protocol):
-    """The targets of a step: `Targets`, those of pairs in `pair_targets`, those of heads in `heads`."""
+    """The targets of a step: `Targets`, those of pairs in `seq2seq_pairs`, those of heads in `heads`."""
 
     def __len__(self) -> int:
         """Sequences."""

@@ -78,7 +78,7 @@ class PairTargets(LearnedPairs):
         return sources, replace(labels, ids=seen), labels
 
     def loss_sum(self, model: EncoderDecoder, label_smoothing: float) -> Tensor:
-        """Return the cross-entropy summed over the labels, in nats, float32; see `objectives.loss_sum`."""
+        """Return the cross-entropy summed over the labels, in nats, float32; see `objectives_and_masking.loss_sum`."""
         sources, inputs, labels = self.packed()
         hidden_ND = model.write_packed(inputs, model.read_packed(sources))
         real = [mask.flatten() for mask in labels.real if mask is not None]

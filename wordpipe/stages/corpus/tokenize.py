@@ -3,8 +3,8 @@
 First it is counted, shard by shard, how often each pre-token and each run of a word occurs. Every thread counts into tables of
 its own, of bounded size. What does not fit, and what is there at the end of a shard, goes to disk as runs, which are summed at
 the end. Then the tokenizer is trained from the counts, and the corpus is encoded, shard by shard: rows of text become ids of
-tokens and numbers of words. The shards (`token_shards`) are made by the job's engine, on this machine or on several. Whatever
-of all this a killed run has finished is in its resume cache and is not done again.
+tokens and numbers of words. The shards (`tokenize_shards`) are made by the job's engine, on this machine or on several.
+Whatever of all this a killed run has finished is in its resume cache and is not done again.
 
 Plain texts have one vocabulary. Of pairs it is the one of both texts (joint), or each side has its own (separate), which
 learns from the texts of this side alone. Both are made by the same settings, and a pre-tokenizer that is left open suits the

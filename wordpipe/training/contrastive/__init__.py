@@ -2,7 +2,7 @@
 
 Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
 words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values
-and its last ones), `static`. Of a transformer: `transformer`.
+and its last ones), `static_learner`. Of a transformer: `transformer_learner`.
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
