@@ -121,7 +121,7 @@ def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
 
 
 def test_a_line_that_is_too_long_leaves_its_place(asked, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.cli.query._LONGEST", 30)
+    monkeypatch.setattr("wordpipe.cli.input_lines._LONGEST", 30)
     (tmp_path / "german").write_text(f"Honey\n{'honey ' * 9}\nWater\n")
     found = asked("--prompts", tmp_path / "german")
     first, second, third = found.out.split("\n")[:-1]

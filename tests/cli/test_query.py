@@ -12,7 +12,7 @@ import pytest
 import wordpipe
 from tests.support.made_vectors import made_sentences, made_words
 from tests.support.terminal import in_terminal
-from wordpipe.cli.query import batches
+from wordpipe.cli.input_lines import batches
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ FORTY = {
         ),
     ),
     30: Fault(
-        "crafted FAISS files", ("search/test_index.py::test_a_header_that_claims_more_than_the_file_is_refused",)
+        "crafted FAISS files", ("search/test_faiss_index.py::test_a_header_that_claims_more_than_the_file_is_refused",)
     ),
     31: Fault(
         "pickles",

@@ -100,7 +100,7 @@ KINDS = {
             "web/test_search_api.py::test_chosen_values_of_a_column_are_alternatives_and_columns_must_all_fit",
         ),
     ),
-    "K14": Fault("blank lines among questions", ("cli/test_query_lines.py::test_every_line_has_its_answer",)),
+    "K14": Fault("blank lines among questions", ("cli/test_input_lines.py::test_every_line_has_its_answer",)),
     "K15": Fault(
         "requests that repeat a parameter or cannot be read, and texts without a vector",
         (

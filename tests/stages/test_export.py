@@ -140,7 +140,7 @@ def test_a_folder_is_old_or_new_when_the_disk_refuses(tmp_path, monkeypatch):
 
 
 def test_without_an_atomic_exchange_the_folder_is_replaced_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
+    monkeypatch.setattr("wordpipe.artifacts.publish.exchange", lambda one, other: False)
     for content in (b"old", b"new"):
         atomic_folder(tmp_path / "out", {"a": [content]})
     assert (tmp_path / "out" / "a").read_bytes() == b"new"

@@ -243,7 +243,7 @@ def test_a_folder_is_old_or_new(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         atomic_folder(tmp_path / "out", {"a": [b"new"], "b": broken()}, may_replace={"a", "b"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"older", "b": b""}
-    monkeypatch.setattr("wordpipe.artifacts.writer.exchange", lambda one, other: False)
+    monkeypatch.setattr("wordpipe.artifacts.publish.exchange", lambda one, other: False)
     assert atomic_folder(tmp_path / "out", {"a": [b"new"]}, may_replace={"a", "b"}) == {"a": 3}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {"a": b"new"}
     with pytest.raises(wordpipe.WordpipeError, match="other files"):

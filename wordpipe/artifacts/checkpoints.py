@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from wordpipe.artifacts.manifest import OutputEntry, hash_bytes, hash_fd
-from wordpipe.artifacts.publish import failpoint
-from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, sync_folder
+from wordpipe.artifacts.publish import failpoint, sync_folder
+from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file
 from wordpipe.errors import ArtifactError, StorageError
 
 if TYPE_CHECKING:

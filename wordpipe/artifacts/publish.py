@@ -26,8 +26,10 @@ import shutil
 import signal
 import stat
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wordpipe.artifacts.safe_reading import MANIFEST, MAX_MANIFEST, parse_json, read_regular_file
@@ -159,6 +161,71 @@ def exchange(one: Path, other: Path) -> bool:
     if done != 0 and code not in _UNSUPPORTED:
         raise OSError(code, os.strerror(code), str(one), None, str(other))
     return bool(done == 0)
+
+
+def put_in_place(folder: Path, target: Path) -> None:
+    """Make a folder beside `target` what stands there; what stood there is gone, or at `folder`, for the caller to remove.
+
+    Raises:
+        OSError: the disk refused; all is as it was.
+    """
+    failpoint("publish.before_exchange")
+    aside = folder.with_suffix(".old")
+    exchanged = os.path.lexists(target) and exchange(folder, target)
+    try:
+        if not exchanged:  # it is new, or folders cannot be exchanged
+            if os.path.lexists(target):
+                target.rename(aside)
+                failpoint("publish.between_renames")  # `recover` completes it
+            folder.rename(target)
+        failpoint("publish.after_exchange")
+        sync_folder(target.parent)
+    except OSError:
+        if exchanged:
+            exchange(folder, target)
+        elif not folder.exists():
+            target.rename(folder)
+        if aside.exists():
+            aside.rename(target)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def sync_folders(path: Path) -> None:
+    """Force the names in a folder and in all below it to the disk."""
+    for folder, _, _ in os.walk(path):
+        sync_folder(Path(folder))
+
+
+def sync_folder(path: Path) -> None:
+    """Force the names in a folder to the disk."""
+    failpoint("publish.folder_synced")
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Put off stop signals for the few system calls in which the folders change places.
+
+    Python runs signal handlers in the main thread only, so elsewhere there is nothing to put off.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[int] = []
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: seen.append(number)) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for caught in seen:
+            signal.raise_signal(signal.Signals(caught))
 
 
 _LITTER = {".DS_Store", "Thumbs.db", "desktop.ini"}  # file browsers drop these wherever people look

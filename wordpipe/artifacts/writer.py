@@ -10,8 +10,6 @@ import io
 import os
 import secrets
 import shutil
-import signal
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
@@ -22,7 +20,16 @@ from blake3 import blake3
 from typing_extensions import Buffer
 
 from wordpipe.artifacts.manifest import Manifest, OutputEntry, is_plain_path
-from wordpipe.artifacts.publish import ELSEWHERE, check_replaceable, exchange, failpoint, files_at
+from wordpipe.artifacts.publish import (
+    ELSEWHERE,
+    check_replaceable,
+    failpoint,
+    files_at,
+    put_in_place,
+    signals_held,
+    sync_folder,
+    sync_folders,
+)
 from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.artifacts.safe_reading import MANIFEST
 from wordpipe.errors import ConfigError, StorageError
@@ -181,80 +188,15 @@ class ArtifactWriter(_NewFolder):
         failpoint("publish.manifest_named")
         recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
         assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the folder holds {files_at(self.path)}"
-        _sync_folders(self.path)
+        sync_folders(self.path)
         check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
-        with _signals_held():
-            _put_in_place(self.path, self.target)
+        with signals_held():
+            put_in_place(self.path, self.target)
 
 
 def _temporary(path: Path) -> Path:
     """Return a random temporary name beside an output."""
     return path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
-
-
-def _put_in_place(folder: Path, target: Path) -> None:
-    """Make a folder beside `target` what stands there; what stood there is gone, or at `folder`, for the caller to remove.
-
-    Raises:
-        OSError: the disk refused; all is as it was.
-    """
-    failpoint("publish.before_exchange")
-    aside = folder.with_suffix(".old")
-    exchanged = os.path.lexists(target) and exchange(folder, target)
-    try:
-        if not exchanged:  # it is new, or folders cannot be exchanged
-            if os.path.lexists(target):
-                target.rename(aside)
-                failpoint("publish.between_renames")  # `recover` completes it
-            folder.rename(target)
-        failpoint("publish.after_exchange")
-        sync_folder(target.parent)
-    except OSError:
-        if exchanged:
-            exchange(folder, target)
-        elif not folder.exists():
-            target.rename(folder)
-        if aside.exists():
-            aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _sync_folders(path: Path) -> None:
-    """Force the names in a folder and in all below it to the disk."""
-    for folder, _, _ in os.walk(path):
-        sync_folder(Path(folder))
-
-
-def sync_folder(path: Path) -> None:
-    """Force the names in a folder to the disk."""
-    failpoint("publish.folder_synced")
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Put off stop signals for the few system calls in which the folders change places.
-
-    Python runs signal handlers in the main thread only, so elsewhere there is nothing to put off.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    seen: list[int] = []
-    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda number, _: seen.append(number)) for number in stops}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        for caught in seen:
-            signal.raise_signal(signal.Signals(caught))
 
 
 def check_output(path: Path, *, replace: bool = True) -> None:
@@ -340,9 +282,9 @@ def atomic_folder(
             with new.create(name) as file:
                 for chunk in chunks:
                     file.write(chunk)
-        _sync_folders(new.path)
-        with _signals_held():
-            _put_in_place(new.path, path)
+        sync_folders(new.path)
+        with signals_held():
+            put_in_place(new.path, path)
     return {entry.path: entry.bytes for entry in new.outputs}
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
+from wordpipe.cli.input_lines import given_lines, is_prompt, print_unanswered, together
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
-from wordpipe.cli.query import given_lines, is_prompt, print_unanswered, together
 from wordpipe.cli.stage import make, stage_command
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.model.settings import FillSettings, GenerateSettings

@@ -1,40 +1,34 @@
 """`wordpipe query`: nearest neighbours of texts and words; queries from arguments, files, pipes and a prompt."""
 
-import io
 import json
 import os
 import re
-import select
 import shlex
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option
+from wordpipe.cli.input_lines import given_lines, is_prompt, together
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import counted, escaped, say
+from wordpipe.cli.output import say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
-from wordpipe.wording import is_unicode
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
     from wordpipe.stages import OpenArtifact, QueryResult
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
-_LONGEST = 1 << 20  # characters of a line
 _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
-_ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
-_BAD_BYTE = re.compile("[\udc80-\udcff]")  # as `surrogateescape` reads it
 
 _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
@@ -198,176 +192,3 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
         yield f"{what}: {shortened(', '.join(named), _SAID)}"
         if result.mode == "dense" and options.mode == "auto" and options.min_score is not None:
             yield "--min-score is compared with cosines: searched by vectors only"
-
-
-def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool) -> Iterator[str]:
-    """Yield all words as one line, otherwise the lines of a file or of standard input, without line ends.
-
-    Blank lines of a file or a pipe come too, and an empty one for a line that is too long: answers stay in step with lines.
-
-    Args:
-        words: arguments; where there are any, even an empty one, they are all.
-        path: of a file.
-        what: a line is called ("prompt").
-        option: which names the file ("--prompts").
-        quiet: do not say that bytes were replaced.
-
-    Raises:
-        ConfigError: words and a file.
-        InputError: no such file, or no line at all.
-    """
-    from wordpipe.errors import ConfigError, InputError
-
-    if words and path is not None:
-        raise ConfigError(f"give either {what.upper()} or {option}, not both")
-    if words:
-        yield _as_unicode(" ".join(words), what)
-        return
-    line = None
-    for line in _prompted(what) if is_prompt(words, path) else _read_lines(path, quiet=quiet):
-        yield line.rstrip("\r\n")
-    if line is None:
-        raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
-
-
-def _as_unicode(text: str, what: str) -> str:
-    """Return the text of arguments; invalid UTF-8 is replaced, with a message."""
-    if not is_unicode(text):
-        say(f"replaced invalid UTF-8 by U+FFFD in the {what}")
-    return text.encode(errors="surrogateescape").decode(errors="replace")
-
-
-def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
-    """True if the lines are going to be typed."""
-    return not words and path is None and sys.stdin is not None and sys.stdin.isatty()
-
-
-def _prompted(what: str) -> Iterator[str]:
-    """Yield the lines that are typed at a prompt of `query`, `fill` and the like."""
-    while True:
-        try:
-            if not sys.stdout.isatty():  # there the answers go
-                click.echo(f"{what}> ", nl=False, err=True)
-            line = input(f"{what}> " if sys.stdout.isatty() else "")
-        except EOFError:
-            say("")
-            return
-        if line.strip():
-            yield _BAD_BYTE.sub("\ufffd", line)
-
-
-def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
-    """Yield the lines of a file or of standard input."""
-    from wordpipe.errors import InputError
-
-    if path is None and sys.stdin is None:
-        return
-    if path is None and hasattr(sys.stdin, "reconfigure"):
-        # the mark of a file's begin is no part of a query, and a carriage return within a line ends none;
-        # what has been read from is read on as it was
-        with suppress(io.UnsupportedOperation):
-            sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")
-    how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
-    try:
-        file: TextIO
-        with path.open(**how) if path else nullcontext(sys.stdin) as file:
-            yield from bounded_lines(file, str(path or "standard input"), quiet=quiet)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        what = "the file does not exist" if isinstance(error, FileNotFoundError) else "this is a folder, not a file"
-        raise InputError(what, where=path) from None
-
-
-def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[str]:
-    """Yield the lines of a file in bounded memory: one of more than a million characters is named, and comes as an empty one.
-
-    Invalid UTF-8, which the file must give as `surrogateescape` does, becomes U+FFFD; after the last line a message says in
-    how many lines, unless `quiet`.
-
-    Raises:
-        InputError: a line that does not end, as /dev/zero has it; UTF-16 or UTF-32.
-    """
-    from wordpipe.errors import InputError
-
-    number = n_mended = first_mended = 0
-    while line := file.readline(_LONGEST):
-        # bytes that are no text
-        number += 1
-        if number == 1:
-            _refuse_wide(line, where)
-        if not line.isascii() and _BAD_BYTE.search(line):
-            line = line.encode(errors="surrogateescape").decode(errors="replace")
-            n_mended, first_mended = n_mended + 1, first_mended or number
-        if line.endswith("\n") or len(line) < _LONGEST:
-            yield line
-            continue
-        # a line that is too long is read to its end, piece by piece
-        taken = len(line)
-        while (more := file.readline(_LONGEST)) and not more.endswith("\n"):
-            taken += len(more)
-            if taken > _ENDLESS:
-                got, expected = f"more than {_ENDLESS:,} characters", "lines of text"
-                raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
-        if taken + len(more.rstrip("\n")) > _LONGEST:
-            say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
-            yield "\n"
-        else:
-            yield line + more  # which is a line end
-    if n_mended and not quiet:
-        more = f" in {counted(n_mended, 'lines')}, the first" if n_mended > 1 else ""
-        say(f"replaced invalid UTF-8 by U+FFFD{more}: {escaped(where)}, line {first_mended}")
-
-
-def _refuse_wide(line: str, where: str) -> None:
-    """Refuse the first line of a file in UTF-16 or UTF-32, which would come as unreadable text."""
-    if "\0" not in line and not _BAD_BYTE.match(line):
-        return
-    from wordpipe.corpus import not_text
-    from wordpipe.errors import InputError
-
-    data = line.removesuffix("\n").encode(errors="surrogateescape")
-    for head in (data, data.rstrip(b"\0")):  # the zeros may be halves of the end of the line
-        if (found := not_text(head, where, is_plain=False, as_it_is=True)) is not None:
-            raise InputError("not UTF-8 text", where=where, got=found.kind, hint=f"iconv -f {found.kind} -t UTF-8")
-
-
-def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:
-    """Yield lines of `given_lines` in lists: as many as have come, at most `size`; a typed line comes alone."""
-    has_more = stdin_has_more if path is None and not words else lambda: True
-    return batches(lines, 1 if is_prompt(words, path) else size, has_more)
-
-
-def print_unanswered(*, as_json: bool, **about: str) -> None:
-    """Print the output line of an input line without an answer: an empty line, or an object with the input alone."""
-    click.echo(json.dumps(about, ensure_ascii=False) if as_json else "")
-
-
-def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
-    """Lists of at most `size` lines, of long ones fewer, in their order; none waits for one that has not come yet.
-
-    `has_more` is called after every line: whether the next can be had without waiting for it.
-    """
-    some: list[str] = []
-    taken = 0
-    for line in lines:
-        some.append(line)
-        taken += len(line)
-        if len(some) == size or taken > _LONGEST or not has_more():
-            yield some
-            some, taken = [], 0
-    if some:
-        yield some
-
-
-def stdin_has_more() -> bool:
-    """True if reading on from stdin would not wait: always for a file; for a pipe that has something, or has ended.
-
-    Lines that were read ahead of the one in hand are not seen; they are answered one by one then, and nobody waits.
-    """
-    try:
-        number = sys.stdin.fileno()
-        mode = os.fstat(number).st_mode
-    except (OSError, ValueError, AttributeError):
-        return True
-    if sys.platform == "win32" or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return True
-    return bool(select.select([number], [], [], 0)[0])

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from wordpipe.cli import query as command
-from wordpipe.cli.query import batches, bounded_lines
+from wordpipe.cli import input_lines as command
+from wordpipe.cli.input_lines import batches, bounded_lines
 from wordpipe.errors import InputError
 
 
