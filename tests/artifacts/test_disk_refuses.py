@@ -16,7 +16,7 @@ import pytest
 from tests.support.generations import beside, generation_of, publish
 from tests.support.tracing import Call, inject, mutating_calls, needs_tracer, prepare, run
 from wordpipe.artifacts import publish as failpoints
-from wordpipe.artifacts import writer
+from wordpipe.artifacts import publish as publication
 
 NOT_FATAL = ("ftruncate", "pwrite64")  # write who holds the lock, for a message only
 
@@ -79,7 +79,7 @@ def test_who_holds_the_lock_is_not_worth_an_error(tmp_path):
 @pytest.mark.parametrize(("action", "number"), [("eio", errno.EIO), ("enospc", errno.ENOSPC)])
 def test_an_error_at_every_failpoint(tmp_path, failing, monkeypatch, action, number, two_renames):
     if two_renames:
-        monkeypatch.setattr(writer, "exchange", lambda *_: False)
+        monkeypatch.setattr(publication, "exchange", lambda *_: False)
     target = tmp_path / "run" / "corpus"
     prepare(target)
     publish(target, 1)

@@ -9,7 +9,8 @@ import pytest
 
 import wordpipe
 from tests.support.generations import generation_of, one_rename_impossible, publish
-from wordpipe.artifacts import Artifact, OutputLock, writer
+from wordpipe.artifacts import Artifact, OutputLock
+from wordpipe.artifacts import publish as publication
 from wordpipe.errors import LockedError, StorageError
 
 NO_LOCKS = ("ENOLCK", "ENOSYS", "EOPNOTSUPP", "EINVAL")
@@ -64,7 +65,7 @@ def test_without_locks_a_reader_looks_in_vain_for_what_a_killed_writer_set_aside
 
 
 def test_without_the_exchange_two_renames_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "exchange", one_rename_impossible)
+    monkeypatch.setattr(publication, "exchange", one_rename_impossible)
     for generation in (1, 2, 3):
         publish(tmp_path / "corpus", generation)
         assert generation_of(tmp_path / "corpus") == generation

@@ -19,8 +19,8 @@ from wordpipe.artifacts import (
     check_replaceable,
     clear_leftovers,
     recover,
-    writer,
 )
+from wordpipe.artifacts import publish as publication
 from wordpipe.errors import ArtifactError, LockedError, StorageError
 
 HEX = "0123456789abcdef"
@@ -274,7 +274,7 @@ class TestStoppedBetweenTwoRenames:
 
 def test_two_renames_give_the_same(tmp_path, monkeypatch):
     one = publish(tmp_path / "one", 2)
-    monkeypatch.setattr(writer, "exchange", one_rename_impossible)
+    monkeypatch.setattr(publication, "exchange", one_rename_impossible)
     publish(tmp_path / "two", 1)
     assert publish(tmp_path / "two", 2) == one
     assert generation_of(tmp_path / "two") == 2

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.generations import FILES, content, generation_of, manifest_for, publish
-from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, OutputEntry, is_artifact, writer
+from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, OutputEntry, is_artifact
+from wordpipe.artifacts import publish as publication
 from wordpipe.artifacts import reader as reader_module
 from wordpipe.errors import ArtifactError, StorageError
 
@@ -210,7 +211,7 @@ def test_an_artifact_moves_as_one(target, tmp_path):
 @pytest.mark.parametrize("two_renames", [False, True], ids=["exchange", "two renames"])
 def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
     if two_renames:
-        monkeypatch.setattr(writer, "exchange", lambda *_: False)
+        monkeypatch.setattr(publication, "exchange", lambda *_: False)
     with Artifact(target) as pinned:
         for generation in range(2, 102):
             publish(target, generation)
@@ -226,7 +227,7 @@ def test_a_reader_stays_with_its_generation(target, monkeypatch, two_renames):
 def test_opening_while_generations_fly_by(target, monkeypatch, two_renames):
     """Every opening finds one generation, whole, and there is one at any moment."""
     if two_renames:
-        monkeypatch.setattr(writer, "exchange", lambda *_: False)
+        monkeypatch.setattr(publication, "exchange", lambda *_: False)
     done = threading.Event()
     failed: list[BaseException] = []
     seen: list[int] = []

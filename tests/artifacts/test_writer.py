@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from tests.support.generations import FILES, beside, content, generation_of, manifest_for, publish
 from tests.support.tracing import run
-from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, HashedFile, atomic_file, exchange, hash_bytes, writer
+from wordpipe.artifacts import MANIFEST, Artifact, ArtifactWriter, HashedFile, atomic_file, exchange, hash_bytes
 from wordpipe.artifacts import publish as failpoints
+from wordpipe.artifacts import publish as publication
 from wordpipe.errors import ConfigError, StorageError
 
 
@@ -195,7 +196,7 @@ def test_a_stop_signal_waits_for_the_exchange(tmp_path, monkeypatch, number):
         assert not caught
         return exchange(one, other)
 
-    monkeypatch.setattr(writer, "exchange", interrupted)
+    monkeypatch.setattr(publication, "exchange", interrupted)
     before = signal.signal(number, note)
     try:
         publish(target, 2)
@@ -235,8 +236,8 @@ def test_all_is_on_the_disk_before_anything_changes_place(tmp_path, monkeypatch,
     monkeypatch.setattr(os, "write", noted("write", os.write, of_fd))
     monkeypatch.setattr(os, "fsync", noted("fsync", os.fsync, of_fd))
     monkeypatch.setattr(Path, "rename", noted("move", Path.rename))
-    monkeypatch.setattr(writer, "exchange", noted("move", lambda *_: False if two_renames else exchange(*_)))
-    monkeypatch.setattr(writer.shutil, "rmtree", noted("remove", shutil.rmtree))
+    monkeypatch.setattr(publication, "exchange", noted("move", lambda *_: False if two_renames else exchange(*_)))
+    monkeypatch.setattr(publication.shutil, "rmtree", noted("remove", shutil.rmtree))
     publish(target, 2)
 
     folder = next(subject for event, subject in happened if event == "write").removesuffix("/corpus-00000.parquet")

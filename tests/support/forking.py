@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.generations import one_rename_impossible, publish
 from tests.support.tracing import prepare
-from wordpipe.artifacts import writer
+from wordpipe.artifacts import publish as publication
 
 
 def main(folder: Path) -> list[int]:
@@ -31,5 +31,5 @@ def main(folder: Path) -> list[int]:
 
 if __name__ == "__main__":
     if "--two-renames" in sys.argv:
-        writer.exchange = one_rename_impossible
+        publication.exchange = one_rename_impossible
     json.dump(main(Path(sys.argv[1])), sys.stdout)

@@ -19,8 +19,8 @@ from wordpipe.artifacts import (
     clear_leftovers,
     digest_of,
     recipe_of,
-    writer,
 )
+from wordpipe.artifacts import publish as publication
 
 FILES = {"corpus-00000.parquet": 3000, "corpus-00001.parquet": 1700, "parts/steps.json": 40}
 LOG = "parts/steps.json"
@@ -91,7 +91,7 @@ def one_rename_impossible(*_: Path) -> bool:
 
 if __name__ == "__main__":
     if "--two-renames" in sys.argv:
-        writer.exchange = one_rename_impossible
+        publication.exchange = one_rename_impossible
     os.access(MARKER, os.F_OK)  # seen in a system call trace: here the imports end
     try:
         publish(Path(sys.argv[1]), int(sys.argv[2]))
