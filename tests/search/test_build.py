@@ -24,7 +24,7 @@ from wordpipe.search import (
     resident_bytes,
     write_index,
 )
-from wordpipe.search import index as search_index
+from wordpipe.search import faiss_index as search_index
 from wordpipe.search.settings import KINDS, IndexSettings
 
 

@@ -17,7 +17,7 @@ from wordpipe.search import (
     simplified_silhouette,
     spherical_centres,
 )
-from wordpipe.search import groups as module
+from wordpipe.search import clustering as module
 
 
 def by_hand(vectors_ND: np.ndarray, threshold: float) -> tuple[int, set[frozenset[int]]]:

@@ -139,7 +139,7 @@ def test_more_clusters_than_texts_and_numbers_of_no_clusters_are_refused(sentenc
 
 
 def test_the_memory_that_a_sample_takes_is_bounded(sentences, tmp_path, monkeypatch):
-    from wordpipe.stages.encode import groups as stage
+    from wordpipe.stages.encode import cluster_duplicates as stage
 
     monkeypatch.setattr(stage, "_SAMPLE_BYTES", 4 * DIM * 60)
     monkeypatch.setattr(stage, "_TEXTS_LABELLED", 50)

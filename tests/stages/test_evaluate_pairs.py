@@ -15,7 +15,7 @@ import wordpipe
 from tests.support.model_artifacts import small_corpus
 from wordpipe import RunOptions, evaluate_seq2seq
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.evaluate import data as stage
+from wordpipe.stages.evaluate import pairs_and_labels as stage
 from wordpipe.stages.evaluate.settings import Seq2SeqEvaluationSettings
 
 PAIRS = [

@@ -12,7 +12,7 @@ from wordpipe.training import (
     PairWriter,
     loss_sum,
     open_pairs,
-    pair_targets,
+    seq2seq_pairs,
 )
 
 CPU = torch.device("cpu")
@@ -64,7 +64,7 @@ def random_pairs(n, seed, longest=8):
 @pytest.mark.parametrize("multiple", [1, 8])
 @pytest.mark.parametrize("name", each_kind("decoder"))
 def test_the_loss_is_that_of_the_targets_alone(name, multiple, monkeypatch):
-    monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
+    monkeypatch.setitem(seq2seq_pairs._MULTIPLES, "cpu", multiple)
     model, pairs = shaken(new_model(kind_config(name), 0)), random_pairs(13, seed=4)
     pairs.append(([5, *range(20, 31), 6], [*range(50, 61), 6]))  # all 24 positions
     with torch.no_grad():

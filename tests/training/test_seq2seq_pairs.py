@@ -18,7 +18,7 @@ from wordpipe.training import (
     loss_sum,
     make_execution,
     open_pairs,
-    pair_targets,
+    seq2seq_pairs,
 )
 from wordpipe.training.settings import Seq2SeqSettings
 
@@ -208,7 +208,7 @@ def test_lengths_that_are_rounded_up_may_pass_the_last_position(tmp_path, monkey
     targets = targets_of(open_pairs(tmp_path / "train", 96), range(3))
     model, losses = shaken(new_encoder_decoder(pair_config(style), 3)), []
     for multiple in (1, 16):
-        monkeypatch.setitem(pair_targets._MULTIPLES, "cpu", multiple)
+        monkeypatch.setitem(seq2seq_pairs._MULTIPLES, "cpu", multiple)
         losses.append(float(loss_sum(model, targets).detach()))
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 

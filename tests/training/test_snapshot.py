@@ -11,10 +11,10 @@ from safetensors.torch import save
 from wordpipe.artifacts import Checkpoints
 from wordpipe.training import (
     Snapshot,
-    checkpoint,
     diverged,
     load_snapshot,
     other_conditions,
+    snapshot,
     snapshot_files,
     threads_of_before,
 )

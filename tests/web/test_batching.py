@@ -7,7 +7,7 @@ import pytest
 
 from wordpipe.errors import InputError
 from wordpipe.web import ServedArtifacts, batching, replies
-from wordpipe.web import served as of_served
+from wordpipe.web import served_artifacts as of_served
 
 Batcher, Refused = batching.Batcher, replies.Refused
 
