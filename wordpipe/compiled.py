@@ -68,7 +68,7 @@ scrambled: Callable[[np.uint64], np.uint64] = inlined(mixed_bits)
 
 @inlined
 def character(data: NDArray[np.uint8], at: int) -> tuple[int, int]:
-    """Return the code point at `at` of valid UTF-8, and where the next one begins."""
+    """Return the code point at `at` of valid UTF-8, and where the next begins; inlined in compiled kernels."""
     lead = int(data[at])
     if lead < 0x80:
         return lead, at + 1

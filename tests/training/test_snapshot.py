@@ -14,10 +14,10 @@ from wordpipe.training import (
     diverged,
     load_snapshot,
     other_conditions,
-    snapshot,
     snapshot_files,
     threads_of_before,
 )
+from wordpipe.training import snapshot as module
 
 
 def snapshot(step):
@@ -123,7 +123,7 @@ def test_only_what_has_changed_is_told():
 
 @pytest.mark.parametrize(("before", "expected"), [(2, 2), (4, 3)])
 def test_threads_that_the_machine_lacks_are_not_taken(monkeypatch, before, expected):
-    monkeypatch.setattr(checkpoint, "cpu_count", lambda: 3)
+    monkeypatch.setattr(module, "cpu_count", lambda: 3)
     set_to: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", set_to.append)
     assert threads_of_before(before, 3) == expected

@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
-    """Yield the memory of a C-contiguous array as views of at most 1 MiB, the first row first, each value in its byte order.
+    """Yield the memory of an array that a checkpoint keeps, as views of at most 1 MiB, the first row first.
 
     Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
     """
@@ -81,7 +81,7 @@ class Checkpoint:
         return data
 
     def read_into(self, name: str, array: NDArray[Any]) -> None:
-        """Read a file of `array_blocks` straight into an array of that shape and dtype, which holds garbage if this raises.
+        """Read an array of a checkpoint (see `array_blocks`) straight into memory, which holds garbage if this raises.
 
         Raises:
             ValueError: the file is not what was written, or not of the size of the array.
@@ -132,7 +132,7 @@ class Checkpoints:
         return self._folder(self._known[0]) if self._known else None
 
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
-        """Write a checkpoint, remove all but the last two, and return its folder; one of the same step stays as it is.
+        """Write a checkpoint, remove all but the last two, and return its folder; a checkpoint of the same step stays.
 
         The files are taken one after the other, name and content, block by block (`array_blocks` of an array). A block must
         not change while it is written.
@@ -342,7 +342,7 @@ class ResumeCache:
             raise StorageError(what, where=self.path, hint=hint)
 
     def made_figures(self, name: str) -> dict[str, Any]:
-        """Return the figures of a file that was just finished, perhaps by another machine: a shared disk may show it late.
+        """Return the figures of a file of the resume cache that another machine may have finished: a shared disk is late.
 
         Raises:
             StorageError: it does not come.
@@ -357,7 +357,7 @@ class ResumeCache:
         raise StorageError(what, where=self.path / name, hint="run the same command again: finished files are kept")
 
     def figures(self, name: str) -> dict[str, Any] | None:
-        """Return the figures of a finished file; None if there is no file, or its bytes have changed since."""
+        """Return the figures of a finished file of the resume cache; None if there is none, or its bytes have changed."""
         try:
             note = json.loads(self._note(name).read_bytes())
             entry = OutputEntry(**note["entry"])
@@ -372,7 +372,7 @@ class ResumeCache:
 
     @contextmanager
     def create(self, name: str, figures: dict[str, Any]) -> Iterator[HashedFile]:
-        """Open a new file for writing; it counts as finished when the block ends well.
+        """Open a new file of the resume cache for writing; it counts as finished when the block ends well.
 
         The figures are noted beside it, and may be filled in within the block; `rows`, where given, is its number of rows.
         """
@@ -405,7 +405,7 @@ class ResumeCache:
 
     @contextmanager
     def table(self, name: str, schema: "pa.Schema", figures: dict[str, Any]) -> Iterator["TableWriter"]:
-        """Write a Parquet table as a new file; its number of rows is noted among the figures."""
+        """Write a Parquet table as a new file of the resume cache; its number of rows is noted among the figures."""
         from wordpipe.artifacts.tables import TableWriter
 
         with (

@@ -210,7 +210,7 @@ def hash_bytes(data: bytes | bytearray | memoryview) -> str:
 
 
 def hash_fd(fd: int) -> str:
-    """Return the BLAKE3 hash of an open file, read in blocks of 1 MiB; the file position is left alone."""
+    """Return the BLAKE3 hash of an open file for a manifest, read in blocks of 1 MiB; the position is left alone."""
     hasher = blake3()
     offset = 0
     while block := os.pread(fd, _BLOCK, offset):
@@ -230,7 +230,7 @@ class HashCache:
         self._new: dict[tuple[int, ...], str] = {}
 
     def hash_file(self, path: Path) -> str:
-        """Return the BLAKE3 hash of the file at `path`, 64 hex digits, from the cache if the file has not changed."""
+        """Return the BLAKE3 hash of a file for a manifest, from the cache of hashes if the file has not changed."""
         fd = os.open(path, os.O_RDONLY)
         try:
             return self.hash_fd(fd)
@@ -247,7 +247,7 @@ class HashCache:
         return known if known is not None else self.read_fd(fd)
 
     def read_fd(self, fd: int) -> str:
-        """Return the BLAKE3 hash of an open file, which is read in any case; remember the hash."""
+        """Return the BLAKE3 hash of an open file for a manifest, always read; the cache of hashes remembers the hash."""
         key = _identity(os.fstat(fd))
         found = hash_fd(fd)
         if _identity(os.fstat(fd)) == key and time.time_ns() - max(key[3], key[4]) > _RACY_NS:
@@ -255,7 +255,7 @@ class HashCache:
         return found
 
     def save(self) -> None:
-        """Write the new hashes to the database. Never fails: without them the next run only reads more."""
+        """Write the new hashes of files for manifests to the database. Never fails: without it the next run reads more."""
         self._close()
         if not self._new:
             return

@@ -40,7 +40,7 @@ _passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Kill or fail the process at this failpoint if the variable WORDPIPE_FAILPOINT names the place.
+    """Kill or fail the process at this failpoint of a publication if WORDPIPE_FAILPOINT names the place.
 
     Raises:
         OSError: the failpoint asked for an I/O error.
@@ -299,7 +299,7 @@ def clear_leftovers(target: Path) -> None:
 
 
 def files_at(path: Path) -> list[str]:
-    """Return the paths of all files below the folder at `path`; see `files_under`."""
+    """Return the paths of all files of a folder to publish; see `files_under`."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         return files_under(fd)
@@ -339,7 +339,7 @@ def _beside(target: Path, ending: str) -> list[Path]:
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the bytes of a folder's manifest, whatever its author; None if it is missing, no file, or too large.
+    """Return the manifest's bytes of a folder that a publication replaces; None if missing, no file, or too large.
 
     A pipe of that name would wait for ever, and a link to a device never end.
     """

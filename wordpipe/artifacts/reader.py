@@ -82,7 +82,7 @@ class _PositionedFile(io.RawIOBase):
 
 
 def open_regular(folder: int, name: str, where: Path) -> int:
-    """Open the file `name` below the open folder, following no link on the way.
+    """Open the file `name` of an artifact for reading, following no link on the way.
 
     Raises:
         FileNotFoundError: no such file.
@@ -123,7 +123,7 @@ def _not_ours(where: Path) -> ArtifactError:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give errors of calls that take a descriptor the name of the file."""
+    """Give errors of reading an artifact by a descriptor the name of the file."""
     try:
         yield
     except OSError as error:

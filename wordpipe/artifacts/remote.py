@@ -239,7 +239,7 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
 
 
 def _objects_at(bucket: Bucket, url: Url) -> list[StoredObject]:
-    """Return the objects that a URL names, without empty objects that stand for folders, and files of artifacts."""
+    """Return the remote objects that a URL names, without empty objects for folders, and files of artifacts."""
     if url.key and (one := bucket.look(url.key)) is not None:
         return [one]
     folder, pattern = url.key, None
@@ -290,7 +290,7 @@ def _file_name(bucket: str, one: StoredObject) -> str:
 
 @contextmanager
 def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
-    """Make a new folder in the cache, which becomes `copy` when the block ends well.
+    """Make a new folder in the cache of remote artifacts, which becomes `copy` when the block ends well.
 
     Args:
         copy: of another process that made the same meanwhile, or what is left of an earlier one.
@@ -353,7 +353,7 @@ def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
 
 
 def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
-    """True if a copy has these objects as they were fetched, and nothing else; what has not changed is not read again."""
+    """True if a copy of a remote artifact has these objects as they were fetched, and nothing else."""
     listed, cache = _listed(copy), HashCache()
     try:
         whole = all(_is_as_fetched(copy / one.name, one.size, _hash_in(listed, one), cache) for one in wanted)
@@ -371,7 +371,7 @@ def _is_as_fetched(path: Path, size: int, fetched: str | None, cache: HashCache)
 
 
 def _linked(wanted: Iterable[_Wanted], folder: Path, home: Path) -> dict[str, str]:
-    """Give files of earlier copies a second name in the new one, where size, e_tag and BLAKE3 are right; key → BLAKE3."""
+    """Give files of earlier copies of a URL a second name in the new copy, where size, e_tag and BLAKE3 are right."""
     cache, found = HashCache(), dict[str, str]()
     earlier = {copy: _listed(copy) for copy in sorted(home.glob("[!.]*/s3:"))}
     for one in wanted:
@@ -393,7 +393,7 @@ def _linked(wanted: Iterable[_Wanted], folder: Path, home: Path) -> dict[str, st
 def _fetch(
     bucket: Bucket, wanted: Iterable[_Wanted], folder: Path, url: Url, on_bytes: OnBytes | None
 ) -> dict[str, str]:  # fmt: skip
-    """Fetch objects as files, several ranges at once, written and hashed in their order; key → BLAKE3.
+    """Fetch remote objects as files, several ranges at once, written and hashed in their order; key → BLAKE3.
 
     Raises:
         FileNotFoundError: one of them is gone.
@@ -490,7 +490,7 @@ class RemoteOutput:
         return made is not None and (self._before is None or made != self._before.data)
 
     def _replaceable(self, kind: Kind) -> RemoteManifest | None:
-        """Return the manifest of the artifact that will be replaced; refuse other objects, and other kinds."""
+        """Return the manifest of the remote artifact to replace; refuse other objects, and other kinds."""
         where = str(self.url)
         try:
             found = read_remote_manifest(self._bucket, self.url)
@@ -581,7 +581,7 @@ class RemoteOutput:
         return type(error)(error.what, where=error.where, got=error.got, expected=error.expected, hint=hint)
 
     def _remove_old(self, manifest: Manifest, e_tag: str) -> None:
-        """Remove files that neither this artifact nor the one before has; what fails is left to the next publication.
+        """Remove remote files that neither this artifact nor the one before has; the next publication tries again.
 
         Where another one has begun to stand there, all is left to it: it may count on what this one would remove.
         """

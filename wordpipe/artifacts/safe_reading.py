@@ -73,7 +73,7 @@ def parse_json(
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these names and values. Raises ValueError: one name is there twice."""
+    """Return the object of JSON of these names and values, read safely. Raises ValueError: one name is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -111,7 +111,7 @@ def _check_depth(value: Any) -> None:
 
 
 def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", int]:
-    """Read the header of a .npy file: return shape, True if columns come first, type, and where the numbers begin.
+    """Read the header of a .npy file safely: shape, True if columns come first, type, and where the numbers begin.
 
     NumPy's own reader hands a damaged header to Python's tokenizer and parser, each with errors of its own.
 
@@ -147,7 +147,7 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", i
 
 
 def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> None:
-    """Compare what a header promises with the bytes that follow it. Raises ValueError: there are fewer, or more."""
+    """Compare what a .npy file's header promises with the bytes behind it, so that the array is read safely."""
     wanted = kind.itemsize
     for size in shape:
         wanted *= size
@@ -156,7 +156,7 @@ def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> Non
 
 
 def parse_array(data: bytes) -> "npt.NDArray[Any]":
-    """Return an array out of the bytes of a .npy file, without a copy. Raises ValueError: it is none, or not whole."""
+    """Return an array out of the bytes of a .npy file, read safely, without a copy and without pickle."""
     import numpy as np
 
     shape, by_columns, kind, begin = array_header(data)
@@ -170,7 +170,7 @@ def parse_array(data: bytes) -> "npt.NDArray[Any]":
 def damage_named(
     where: str | Path | Callable[[], Path], what: str = "the file is damaged", hint: str | None = None
 ) -> Iterator[None]:
-    """Take errors in the block for damage of a file: only the reading of that file may stand in the block.
+    """Take errors of reading in the block for damage of a file: only the reading may stand in the block.
 
     Args:
         where: the file, or what tells it when something was raised.
@@ -249,7 +249,7 @@ def read_regular_file(path: Path, limit: int, *, what: str = "a file") -> bytes:
 
 
 def holds_artifact(folder: Path) -> bool:
-    """Return True if a folder of this machine has a manifest of ours, whole or damaged, that this user may read."""
+    """Return True if a folder has a manifest of ours, whole or damaged, read safely."""
     try:
         return is_ours(read_regular_file(folder / MANIFEST, MAX_MANIFEST), folder)
     except (InputError, StorageError, OSError):
@@ -302,7 +302,7 @@ def read_fact(
     default: T | None = None,
     least: int | None = None,
 ) -> T:
-    """Return a fact (a required value) of a manifest or another JSON object, after a check of its type.
+    """Read a fact (a required value) of a manifest or another JSON object safely: its type is checked.
 
     Args:
         facts: the object.

@@ -378,7 +378,7 @@ _OTHER_BYTES = 16  # a guess, for types whose content is not looked at
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return bytes of each row, (rows,), at least 1: a function of the row's values alone, however the batch was cut."""
+    """Return the bytes of each row of a table with a schema of ours, (rows,), at least 1, however the batch was cut."""
     weights = np.ones(len(batch), np.int64)
     for column in batch.columns:
         weights += _weights(column)
@@ -449,7 +449,7 @@ def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
 def unit_vectors(
     vectors_ND: NDArray[np.float32], *, first: int = 0, zero: bool = False, error: type[WordpipeError] = DivergedError
 ) -> NDArray[np.float32]:
-    """Return the vectors at length 1, C-contiguous float32; those that have it already keep their bits.
+    """Return the vectors of a table's column at length 1, C-contiguous float32; vectors of length 1 keep their bits.
 
     A vector that is not finite, or is zero unless `zero` ones are to stay, raises `error`, which names its row, counted from
     `first`.
@@ -484,7 +484,7 @@ class DocumentStarts:
         self._last: tuple[str, int] | None = None
 
     def of(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return which rows begin a document: another doc_id, or the same text once more (its sentences count from 0 again).
+        """Return which rows of a table begin a document: another doc_id, or the same text once more.
 
         The rows, one at least, with doc_id and sentence_id, follow those of the call before.
         """

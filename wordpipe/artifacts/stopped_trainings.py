@@ -130,7 +130,7 @@ IN_MEMORY = object()
 
 
 def written(value: Any, beside: Path) -> Any:
-    """Return a command's argument as a checkpoint keeps it: a path relative to the output's folder; null: in memory."""
+    """Return a command's argument as a stopped training keeps it: a path relative to the output's folder."""
     if value is None:
         return {"is": None}
     if isinstance(value, (list, tuple)):
@@ -142,7 +142,7 @@ def written(value: Any, beside: Path) -> Any:
 
 
 def as_given(value: Any, beside: Path) -> Any:
-    """Return a command's argument out of what `written` kept in a checkpoint; paths are seen from the current folder.
+    """Return a command's argument out of what a stopped training kept; paths are seen from the current folder.
 
     Raises:
         TypeError, KeyError: `written` has not made it.

@@ -341,7 +341,7 @@ class RowReader:
         self._kept.clear()
 
     def _read(self, number: int) -> dict[str, pa.Array]:
-        """Return the columns of a row group, from memory or from its file."""
+        """Return the columns of a row group of a Parquet table, from memory or from its file."""
         found = self._kept.pop(number, None)
         if found is None:
             table = self._groups.read(number)
@@ -353,7 +353,7 @@ class RowReader:
         return found
 
     def fetch(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Return the rows of these numbers, in the given order. Raises IndexError: a number is out of range."""
+        """Return the rows of a Parquet table with these numbers, in the given order. Raises IndexError: out of range."""
         found = []
         for row in rows:
             if not 0 <= row < self.rows:
@@ -434,7 +434,7 @@ class RowVectors:
         return vectors_RD
 
     def read(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Read the vectors from the files, and keep nothing."""
+        """Read the vectors of a table from its Parquet files, and keep nothing in memory."""
         blocks = []
         for group in sorted({self._groups.of(row) for row in rows_R.tolist()}):
             first, column = self._groups.starts[group], self._groups.read(group)[_COLUMN]

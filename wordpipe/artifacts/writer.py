@@ -171,7 +171,7 @@ class ArtifactWriter(_NewFolder):
         self.outputs.append(entry)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make what was written the artifact at `target`, replacing what is there in one step.
+        """End the writing of an artifact: write its manifest, check all files, and publish the folder at `target`.
 
         Raises:
             OSError: the disk refused; the old artifact is untouched.
@@ -200,7 +200,7 @@ def _temporary(path: Path) -> Path:
 
 
 def check_output(path: Path, *, replace: bool = True) -> None:
-    """Refuse an output path where no file or folder can be written, before the work begins.
+    """Refuse an output path where the writer could put no file or folder, before the work begins.
 
     Args:
         path: to be written.
@@ -230,7 +230,7 @@ def check_output(path: Path, *, replace: bool = True) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[HashedFile]:
-    """Write beside `path`, force it to the disk, and rename it into place when the block ends well.
+    """Write a file beside `path`, force it to the disk, and rename it into place: an atomic writer of files.
 
     A link is replaced, and what it leads to stays as it is.
 
@@ -260,7 +260,7 @@ def atomic_file(path: Path) -> Iterator[HashedFile]:
 def atomic_folder(
     path: Path, files: Mapping[str, Iterable[bytes]], *, may_replace: AbstractSet[str] = frozenset()
 ) -> dict[str, int]:
-    """Write a folder of these files beside `path`, force it to the disk, and put it in place in one step.
+    """Write a folder of these files beside `path`, and put it in place whole: an atomic writer of folders.
 
     Args:
         path: the folder.

@@ -44,7 +44,7 @@ def main() -> "typing.NoReturn":
 
 
 def _open_missing_streams() -> None:
-    """Open /dev/null in place of standard streams that are closed, as a daemon's may be.
+    """Open /dev/null in place of standard streams that are closed, before the command line runs.
 
     Else the next file that is opened is taken for one of them, and Python has None for it.
     """
@@ -71,7 +71,7 @@ class _Unfailing(io.FileIO):
 
 
 def _never_fail_to_write() -> None:
-    r"""Make the one place of what is written: no character and no disk that is full behind stderr changes an exit code.
+    r"""Let the command line write anything: no character and no full disk behind stderr changes an exit code.
 
     A character that the encoding of stdout or stderr does not have, or half of a surrogate pair, as a byte of a name that is
     no UTF-8 is read, is written as \uXXXX, which JSON reads. A locale of ASCII says nothing of who reads: it is UTF-8 then.

@@ -138,7 +138,7 @@ class ExampleCommand(click.Command):
             )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings, the command's own first and the common ones last."""
+        """Write the options of a command's help under their headings, its own first and the common ones last."""
         # the options by heading
         in_full = _ALL in ctx.meta
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
@@ -203,7 +203,7 @@ def help_page(ctx: click.Context, *, in_full: bool) -> str:
 
 
 def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
-    """Return an option's line of the short help: --[no-]NAME, the first clause, the default; of many choices a few."""
+    """Return an option's line of a command's short help: --[no-]NAME, the first clause, the default."""
     names, text = record
     if option.secondary_opts:
         names = option.opts[0].replace("--", "--[no-]", 1)

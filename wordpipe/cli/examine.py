@@ -204,7 +204,7 @@ def plot(
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
-    """Yield the curves of a training as lines of text: losses, learning rate."""
+    """Yield the curves of `plot` for a training as lines of text: losses, learning rate."""
     from wordpipe.pages import trend
 
     split = {name: [row for row in one["log"] if row["split"] == name] for name in ("train", "valid")}
@@ -250,7 +250,7 @@ def duplicates(artifact: Path, **options: Any) -> None:
 
 
 def _show_groups(found: dict[str, Any]) -> None:
-    """Print groups of duplicates like answers, with the cosine as the score: lines for people, in a pipe cells with tabs."""
+    """Print the groups of `duplicates`, with the cosine as the score: lines for people, cells with tabs in a pipe."""
     from wordpipe.search import Analyser
     from wordpipe.stages import PassageFinder
 
@@ -402,7 +402,7 @@ def attention(
 
 
 def _remark(found: dict[str, Any]) -> None:
-    """Say the result of the model on the text, the names of its attention heads, and what was written."""
+    """Say below `attention` what the model says of the text, the names of its heads, and what was written."""
     if found["said"]:
         say(safe_text(found["said"]))
     for stack in found["stacks"]:

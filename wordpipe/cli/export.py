@@ -94,7 +94,7 @@ def copy(artifact: Path, output: Path, verify: bool, as_json: bool, quiet: bool)
 
 
 def _held(written: dict[str, Any]) -> str:
-    """Return what an exported file or folder contains, in a few words."""
+    """Return what a file or folder of `wordpipe export` contains, in a few words."""
     if "encoder" in written:
         transform = "" if written["transform"] == "none" else f", {written['transform']}"
         pooling = "" if written["encoder"] == "static" else f" ({written['pooling']} pooling{transform})"

@@ -105,7 +105,7 @@ def _answer_lines(
     opened: "OpenModel", prompt: tuple[str, ...], prompts: Path | None, settings: GenerateSettings,
     *, quiet: bool, verbose: bool,
 ) -> None:  # fmt: skip
-    """Print the second texts of pairs that a decoder trained on pairs writes: lines as those of an encoder-decoder."""
+    """Print what a decoder that was trained on pairs generates: as lines, as for an encoder-decoder."""
     from wordpipe.stages import Writing, answer_notes
 
     number = answered = shortened = cut = outgrown = tokens = 0
@@ -158,7 +158,7 @@ def _write_targets(
 
 
 def _print_targets(found: "list[Written]", first: int, settings: GenerateSettings, *, as_json: bool) -> None:
-    """Print the targets of sources: a line each, or for several targets number of the source, rank, score and text."""
+    """Print the generated targets of sources: a line each, or number of the source, rank, score and text."""
     for number, written in enumerate(found, start=first):
         if as_json:
             for rank, target in enumerate(written.targets, start=1):
@@ -170,7 +170,7 @@ def _print_targets(found: "list[Written]", first: int, settings: GenerateSetting
 
 
 def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) -> None:
-    """Print the one text of a source as a line, or several texts with their scores, a line each."""
+    """Print the one generated text of a source as a line, or several texts with their scores, a line each."""
     if not several:
         click.echo(safe_text(" ".join((found[0][1] if found else "").splitlines())))
         return
@@ -179,7 +179,7 @@ def _print_lines(number: int, found: list[tuple[float, str]], *, several: bool) 
 
 
 def _print_live(writing: "Writing") -> None:
-    """Print the prompt, then the text while the model is writing."""
+    """Print the prompt, then the text while `generate` is writing."""
     click.echo(emphasised(safe_text(writing.prompt)), nl=writing.answers)
     for _, text in writing.texts:
         click.echo(safe_text(text), nl=False)
@@ -198,7 +198,7 @@ def _print_json(writing: "Writing") -> None:
 
 
 def _params(argument: str, settings: type[Settings]) -> list[click.Parameter]:
-    """Return the parameters of `generate` or `fill`: a model, texts given or from a file, settings."""
+    """Return the click parameters of `generate` or `fill`: a model, texts given or from a file, settings."""
     return [
         click.Argument(["model"], metavar="MODEL", type=click.Path(path_type=Path)),
         click.Argument([argument], nargs=-1),
@@ -277,6 +277,7 @@ def _fill(
 
 
 def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_json: bool) -> None:
+    """Print the filled texts of `fill` as lines."""
     candidates = [one for mask in filled.masks for one in mask]
     if as_json:
         for values in (*map(asdict, filled.fillings), *map(asdict, candidates)):
@@ -293,7 +294,7 @@ def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_js
 
 
 def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
-    """Print the filled text, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
+    """Print the text that `fill` has filled, and below it the candidates, mask by mask."""
     click.echo(emphasised(safe_text(filled.filled)))
     for filling in filled.fillings:
         click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))
@@ -372,7 +373,7 @@ def _answer(
     model: Path, text: tuple[str, ...], *, texts: Path | None, device: Any, as_json: bool, verify: bool, quiet: bool,
     index: Path | None, passages: tuple[str, ...], k: int,
 ) -> None:  # fmt: skip
-    """Print the predictions of a model for texts, or the answers of a reader."""
+    """Print what `predict` finds: predictions of a model for texts, or the answers of a reader."""
     from wordpipe.stages import open_predictor
 
     # the model; a reader of an index or of passages has lines of its own
@@ -412,7 +413,7 @@ def _answer(
 
 
 def _asked(line: str, opened: "Predictor") -> "str | tuple[str, str]":
-    """Return a line as one text, or as a pair of texts for a model of pairs."""
+    """Return an input line of `predict` as one text, or as a pair of texts for a model of pairs."""
     first, tab, second = line.partition("\t")
     if opened.finds_answers and tab:  # the question comes first, for a passage may have tabs
         first, second = second, first
@@ -423,7 +424,7 @@ def _print_answers(
     opened: "Predictor", questions: Iterable[str], *, index: Path | None, passages: tuple[str, ...], k: int, as_json: bool,
     verify: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Print the best answers that a reader finds in an index, or in passages, to each question.
+    """Print the best answers that the reader of `predict` finds in an index, or in passages, to each question.
 
     Raises:
         InputError: no question has an answer.
@@ -451,6 +452,7 @@ def _print_answers(
 
 
 def _print_found(question: str, found: "FoundAnswer", *, first: bool, as_json: bool) -> None:
+    """Print the answers of `predict READER` with their passages."""
     place = f"{found.source}:{found.line}"
     if as_json:
         about = {"title": found.title, "source": found.source, "line": found.line, "id": found.id, "text": found.text}
@@ -478,7 +480,7 @@ def _around(found: "FoundAnswer") -> str:
 
 
 def _print_answer(number: int, question: str, found: "Answered") -> None:
-    """Print the answer that a reader found in one passage."""
+    """Print the answer that the reader of `predict` found in one passage."""
     if sys.stdout.isatty():
         click.echo(safe_text(one_line(question)))
         click.echo(safe_text(f"  {found.probability:7.2%}  {one_line(found.answer) or '(no answer)'}"))
@@ -494,7 +496,7 @@ def _answer_values(found: "Answered") -> dict[str, Any]:
 
 
 def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, as_json: bool) -> None:
-    """Print the prediction of one text: answer, labels, spans, or JSON."""
+    """Print the prediction of one text (`predict`): answer, labels, spans, or JSON."""
     shown = text if isinstance(text, str) else " | ".join(text)
     if as_json and opened.finds_answers:
         click.echo(json.dumps({"question": text[1], "text": text[0], **_answer_values(found)}, ensure_ascii=False))  # type: ignore[arg-type]
@@ -509,7 +511,7 @@ def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, 
 
 
 def _values(found: "Prediction", opened: "Predictor") -> dict[str, Any]:
-    """Return the JSON values of a prediction, with probabilities by label."""
+    """Return the JSON values of a prediction of `predict`, with probabilities by label."""
     values = {name: value for name, value in asdict(found).items() if value is not None}
     if "probabilities" in values:
         known = dict(zip(opened.labels, values["probabilities"], strict=False))

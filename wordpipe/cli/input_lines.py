@@ -23,7 +23,7 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")  # as `surrogateescape` reads it
 
 
 def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option: str, quiet: bool) -> Iterator[str]:
-    """Yield all words as one line, otherwise the lines of a file or of standard input, without line ends.
+    """Yield the input lines of a command: all words as one line, otherwise the lines of a file or of standard input.
 
     Blank lines of a file or a pipe come too, and an empty one for a line that is too long: answers stay in step with lines.
 
@@ -53,19 +53,19 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
 
 
 def _as_unicode(text: str, what: str) -> str:
-    """Return the text of arguments; invalid UTF-8 is replaced, with a message."""
+    """Return the text of arguments as an input line; invalid UTF-8 is replaced, with a message."""
     if not is_unicode(text):
         say(f"replaced invalid UTF-8 by U+FFFD in the {what}")
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def is_prompt(words: tuple[str, ...], path: Path | None) -> bool:
-    """True if the lines are going to be typed."""
+    """True if the input lines are going to be typed."""
     return not words and path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _prompted(what: str) -> Iterator[str]:
-    """Yield the lines that are typed at a prompt of `query`, `fill` and the like."""
+    """Yield the input lines that are typed at a prompt of `query`, `fill` and the like."""
     while True:
         try:
             if not sys.stdout.isatty():  # there the answers go
@@ -79,7 +79,7 @@ def _prompted(what: str) -> Iterator[str]:
 
 
 def _read_lines(path: Path | None, *, quiet: bool) -> Iterator[str]:
-    """Yield the lines of a file or of standard input."""
+    """Yield the input lines of a file or of standard input."""
     from wordpipe.errors import InputError
 
     if path is None and sys.stdin is None:
@@ -140,7 +140,7 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
 
 
 def _refuse_wide(line: str, where: str) -> None:
-    """Refuse the first line of a file in UTF-16 or UTF-32, which would come as unreadable text."""
+    """Refuse the first input line of a file in UTF-16 or UTF-32, which would come as unreadable text."""
     if "\0" not in line and not _BAD_BYTE.match(line):
         return
     from wordpipe.corpus import not_text
@@ -164,7 +164,7 @@ def print_unanswered(*, as_json: bool, **about: str) -> None:
 
 
 def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> Iterator[list[str]]:
-    """Lists of at most `size` lines, of long ones fewer, in their order; none waits for one that has not come yet.
+    """Yield lists of at most `size` input lines, of long lines fewer; none waits for a line that has not come yet.
 
     `has_more` is called after every line: whether the next can be had without waiting for it.
     """
@@ -181,7 +181,7 @@ def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> It
 
 
 def stdin_has_more() -> bool:
-    """True if reading on from stdin would not wait: always for a file; for a pipe that has something, or has ended.
+    """True if the next input line of stdin can be read without waiting.
 
     Lines that were read ahead of the one in hand are not seen; they are answered one by one then, and nobody waits.
     """

@@ -96,7 +96,7 @@ def _help(one: Setting) -> str:
 
 
 def _plain(annotation: Any) -> tuple[Any, bool]:
-    """The type inside `X | None` and `tuple[X, ...]`, and whether several values are taken."""
+    """Return the type inside the type of an option's setting, and whether the option takes several values."""
     if get_origin(annotation) in (Union, types.UnionType):
         inner = [arg for arg in get_args(annotation) if arg is not type(None)]
         literals = [value for arg in inner for value in get_args(arg) if get_origin(arg) is Literal]

@@ -102,7 +102,7 @@ def _columns(stream: TextIO) -> int:
 
 
 def fitted(text: str, width: int, whole: str = "") -> str:
-    """Lines of text wrapped to a width, what is wrapped indented deeper; a message of clauses has a line for each.
+    """Return the output lines of a text wrapped to a width; a message of clauses has a line for each.
 
     What one copies is never broken: a path, a command, an option with its value. A command that has no room on a line with
     others begins one of its own; a count and what it is of stay together.
@@ -116,7 +116,7 @@ def fitted(text: str, width: int, whole: str = "") -> str:
 
 
 def _fitted(line: str, width: int, whole: str) -> list[str]:
-    """Wrap one line of a message to a width, each clause on a line of its own."""
+    """Wrap one line of output to a width, each clause on a line of its own."""
     if cells_of(line) <= width:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
@@ -137,7 +137,7 @@ def _fitted(line: str, width: int, whole: str) -> list[str]:
 
 
 def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
-    """Words on lines of at most `width`, the first indented, the others deeper; a word is never broken."""
+    """Wrap words to output lines of at most `width`, the first indented, the others deeper."""
     line = indent
     for word in words:
         if line.strip() and cells_of(line) + 1 + cells_of(word) > width:
@@ -187,7 +187,7 @@ _UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s
 def made_lines(
     counts: Mapping[str, int], metrics: Mapping[str, float], rates: Mapping[str, float], path: str
 ) -> Iterator[str]:
-    """Lines about an artifact that was made: counts, quality and speed; `show` has the rest.
+    """Return the output lines about an artifact that was made: counts, quality and speed; `show` has the rest.
 
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
     ['1.5 kB read · 2 documents read', 'finds 98 % of the true 10 nearest neighbours']
@@ -294,6 +294,7 @@ class ProgressDrawer:
             self.warn(f"{path}: {', '.join(lost)}", caller)
 
     def _draw(self, bar: "rich.progress.Progress", progress: Progress) -> None:
+        """Draw the progress of work on the terminal."""
         if progress.note is not None:
             note = fitted(escaped(progress.note), bar.console.width)
             bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
@@ -310,7 +311,7 @@ class ProgressDrawer:
         bar.update(self._task, completed=progress.done, total=progress.total, figures=figures, left=left)
 
     def _print(self, progress: Progress) -> None:
-        """A plain line when a phase begins to take long, and then every few seconds."""
+        """Print the progress as a plain line when a phase begins to take long, and then every few seconds."""
         now = time.monotonic()
         if progress.phase != self._phase:
             self._phase, self._phase_start = progress.phase, (now, progress.done)
@@ -321,6 +322,7 @@ class ProgressDrawer:
 
 
 def _progress_line(progress: Progress, began: float, done_before: float, now: float) -> str:
+    """Return the progress of a phase as a plain line."""
     parts = [progress.phase]
     if progress.total:
         parts.append(f"{progress.done:,.0f}/{progress.total:,.0f} {progress.unit}".strip())
@@ -347,6 +349,7 @@ def seconds_left(progress: Progress, began: float, done_before: float, now: floa
 
 
 def _make_bar() -> "rich.progress.Progress":
+    """Make the bar of progress of a phase."""
     from rich import progress
     from rich.console import Console
     from rich.table import Column

@@ -75,7 +75,7 @@ class Answers:
     _not_shown: dict[str, None] = field(default_factory=dict)  # columns
 
     def print(self, result: "QueryResult") -> None:
-        """Print what one query found."""
+        """Print the answers of one query: lines, a table, cells for a pipe, or JSON."""
         if self.form == "json":
             for hit in result.hits:
                 click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
@@ -112,7 +112,7 @@ class Answers:
             self._explained |= {*explained, *(["share"] if is_mixed else []), *(["answers"] if asked_again else [])}
 
     def end(self) -> None:
-        """Print the end of all answers: the columns that had no room, and the legend of explanations."""
+        """Print the end of all answers of `query`: columns that had no room, and the legend of explanations."""
         if self._not_shown:
             names = ", ".join(self._not_shown)
             click.echo(
@@ -129,7 +129,7 @@ class Answers:
         return max(_LEAST, shutil.get_terminal_size().columns)
 
     def _print_table(self, hits: list[dict[str, Any]], finder: "PassageFinder") -> None:
-        """A line of cells for each answer; texts are folded, and what leaves them no room is not shown."""
+        """Print a table of the answers of a query; texts are folded, and columns without room are not shown."""
         from rich.text import Text
 
         from wordpipe.cli.tables import console, new_table
@@ -148,7 +148,7 @@ class Answers:
         screen.print(table)
 
     def _columns(self, cells: "list[dict[str, Text]]", room: int) -> dict[str, int | None]:
-        """Return the columns of a table of answers beside the score, and their least widths; None for the text's.
+        """Return the columns of a table of query answers beside the score, and their least widths.
 
         Where the text has too little room, the title goes before it into one cell, then columns go, the least useful first.
         """
@@ -201,7 +201,7 @@ def named_fields(condition: str | None) -> list[str]:
 
 
 def piped_line(hit: Mapping[str, Any], room: int | None) -> str:
-    """The cells of `piped_cells` parted by tabs; on a terminal with room for so much by spaces, place and text cut."""
+    """Return the answer of a query as cells parted by tabs; on a terminal by spaces, place and text cut."""
     score, text, *others = piped_cells(hit)
     if room is None:
         return "\t".join([score, text, *others])
@@ -213,7 +213,7 @@ def piped_line(hit: Mapping[str, Any], room: int | None) -> str:
 
 
 def piped_cells(hit: Mapping[str, Any]) -> list[str]:
-    """Score, title and text, place, and the user's id where there is one, without tabs, line ends and controls."""
+    """Return the cells of an answer of a query for a pipe: score, title and text, place, and the user's id."""
     text = one_line(str(hit.get("word") or hit.get("text") or ""))
     if title := one_line(str(hit.get("title") or "")):
         text = f"{title} · {text}" if text else title
@@ -265,7 +265,7 @@ def answer_lines(
 
 
 def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the details of an answer (place, id, fields) on as many lines as needed; the place is cut from the left."""
+    """Yield the details of an answer of a query (place, id, fields) on as many lines as needed."""
     line = ""
     for detail in (_end(details[0], room), *details[1:]) if details else ():
         joined = f"{line} · {detail}" if line else detail
@@ -279,7 +279,7 @@ def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _named_values(values: Mapping[str, Any], shown: Sequence[str], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the metadata fields to show; of an object the fields that are named too (`machine.kind`), or all if none is."""
+    """Yield the metadata fields of a query's answer to show; of an object also the fields that are named."""
     for name, value in values.items():
         if name in shown:
             named = [*_named_values(value, shown, f"{within}{name}.")] if isinstance(value, dict) else []
@@ -299,7 +299,7 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
 
 
 def pieces(text: str, passage: "Passage") -> Segments:
-    """Cut a passage into marked and unmarked pieces, with an ellipsis where text is left out."""
+    """Cut the passage of an answer into marked and unmarked pieces, with an ellipsis where text is left out."""
     found: Segments = [("… ", False)] if passage.start else []
     at = passage.start
     for start, stop in passage.marks:
@@ -339,7 +339,7 @@ def _value_text(value: Any) -> str:
 
 
 def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield why a hit scored as it did: for vectors and for words the name with the score, and its largest parts.
+    """Yield why an answer of a query has its score: for vectors and for words the name, the score, the largest parts.
 
     Args:
         explained: the explanation of the hit; None: there is none.
@@ -375,7 +375,7 @@ def _of(side: Mapping[str, Any]) -> str:
 
 
 def _parts(parts: list[tuple[str, float]], score: float, rest: str) -> list[str]:
-    """Return the largest parts of an explained score, parts of one name added up, and the rest."""
+    """Return the largest parts of an answer's explained score, parts of one name added up, and the rest."""
     added: dict[str, float] = {}
     for name, value in parts:
         added[name] = added.get(name, 0.0) + value
@@ -392,7 +392,7 @@ def cut(text: str, room: int) -> str:
 
 
 def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
-    """Return the lines of a passage with marks, at most three, the last with an ellipsis if it is cut."""
+    """Return the lines of an answer's passage with marks, at most three, the last with an ellipsis if it is cut."""
     whole, marks = "", list[tuple[int, int]]()
     for piece, marked in pieces(text, passage):
         if marked:
@@ -410,7 +410,7 @@ def _passage_lines(text: str, passage: "Passage", width: int) -> list[Segments]:
 
 
 def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Segments]:
-    """Wrap a text with marks to lines of at most `width` columns, broken at spaces, or within words that are too long."""
+    """Wrap an answer's text with marks to lines of at most `width` columns, broken at spaces or within long words."""
     width, lines, start = max(2, width), list[Segments](), 0
     while start < len(text):
         stop, taken, space = start, 0, -1
@@ -428,7 +428,7 @@ def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Se
 
 
 def _marked(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> Segments:
-    """Return a stretch of a text as pieces, marked and unmarked."""
+    """Return a stretch of an answer's text as pieces, marked and unmarked."""
     found, at = Segments(), start
     for one, end in marks:
         one, end = max(one, start), min(end, stop)

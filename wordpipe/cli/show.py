@@ -85,6 +85,7 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
 
 
 def _print_artifact(artifact: Path, rows: int, *, as_json: bool) -> None:
+    """Print what `show` finds in an artifact."""
     from wordpipe.errors import ArtifactError
     from wordpipe.stages import show as show_artifact
 
@@ -162,7 +163,7 @@ def _artifacts_at(path: Path) -> list[Path]:
 
 
 def _print_parameters(path: Path, *, as_json: bool) -> None:
-    """Print the parts of a model, each with its share and its weights; a weight of several blocks on one line."""
+    """Print for `show` the parts of a model, each with its share and its weights."""
     from wordpipe.stages import parameters
 
     found = parameters(path)
@@ -182,7 +183,7 @@ def _print_parameters(path: Path, *, as_json: bool) -> None:
 
 
 def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) -> None:
-    """Print a line for each text of a cluster: cosine to the centre, title and text, place, and the user's id."""
+    """Print for `show` a line for each text of a cluster: cosine to the centre, title and text, place, id."""
     from wordpipe.stages import open_artifact
 
     with open_artifact(path, "clusters", verify=False) as opened:
@@ -207,7 +208,7 @@ def _print_stopped(run: dict[str, Any]) -> None:
 
 
 def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return titles and lines about an artifact, columns with the values of the first row; no hashes, nothing nested."""
+    """Return the titles and lines of `show` about an artifact, columns with the values of the first row."""
     manifest = found["manifest"]
     # what it is, and how it was made
     head = [
@@ -274,7 +275,7 @@ def _example(row: dict[str, Any], name: str) -> str:
 
 
 def _name_and_value(name: str, value: Any, width: int | None) -> Iterator[str]:
-    """Yield a name and a value as a line, on a terminal as several if needed, with the value indented."""
+    """Yield a name and a value of `show` as a line, on a terminal as several, with the value indented."""
     line = safe_text(f"  {name:<24} {value}").rstrip()
     if width is None or cells_of(line) <= width:
         yield line
@@ -303,7 +304,7 @@ class _Cell(NamedTuple):
 
 
 def print_segmentation(found: dict[str, Any]) -> None:
-    """Draw a text cut into tokens: tokens in two colours by turns, their ids below; it can be read without colour too."""
+    """Print for `show --text` a text cut into tokens: two colours by turns, the ids below."""
     from rich.text import Text
 
     from wordpipe.cli.tables import console

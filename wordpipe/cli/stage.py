@@ -104,7 +104,7 @@ def _argument(argument: Argument) -> click.Argument:
 
 
 def make(command: Maker, given: dict[str, Any]) -> None:
-    """Make the artifact of a command, from what the command line gives."""
+    """Run the command of a stage: make its artifact, from what the command line gives."""
     from wordpipe.pace import now
     from wordpipe.stages import RunOptions
 
@@ -165,7 +165,7 @@ def _artifacts(command: Maker) -> dict[str, tuple[str, ...]]:
 def _inputs(
     command: Maker, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
 ) -> tuple[list[Any], bool]:
-    """Return the inputs of the command line, or, if there are none, of the stage; and whether they are the stage's.
+    """Return the inputs of a stage's command from the command line, or from the config.
 
     Raises:
         click.UsageError: neither names all inputs.
@@ -202,7 +202,7 @@ def _missing(param: click.Parameter) -> NoReturn:
 
 
 def _print_made(command: Maker, made: "Made", *, as_json: bool, quiet: bool, hint: bool = True) -> None:
-    """Say what was made: JSON on stdout, or a few lines for people on stderr."""
+    """Print what a stage's command made: JSON on stdout, or a few lines for people on stderr."""
     if as_json:
         click.echo(json.dumps(made.to_json(), ensure_ascii=False))
     if quiet or as_json:
@@ -253,7 +253,7 @@ _TEXT_WIDTH = 20  # of words and of texts, at least
 
 
 def _print_clusters(made: "Made") -> None:
-    """Print the largest clusters on stdout: size, words, and id, title or text of the text nearest to the centre.
+    """Print the largest clusters that the command of the stage `cluster` made: size, words, the central text.
 
     In a pipe separated by tabs, with the title and the text, the place, and the id last where there is one.
     """
@@ -403,6 +403,7 @@ def status(config: Path, as_json: bool) -> None:
 
 
 def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool) -> None:
+    """Print the states of the stages of a pipeline (`status`, `run`)."""
     from wordpipe.stages import total
 
     # for programs
@@ -462,7 +463,7 @@ def _about(size: int) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """Return an estimated time from, to, in one unit."""
+    """Return the estimated time of a stage, from and to, in one unit."""
     if high < 1.5:
         return "about 1 s"
     for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):

@@ -53,7 +53,7 @@ def answer(
 
 
 def console() -> "Console":
-    """The screen to print on. NO_COLOR and TERM=dumb are obeyed."""
+    """Return the screen to print tables on. NO_COLOR and TERM=dumb are obeyed."""
     from rich.console import Console
 
     class Screen(Console):
@@ -92,7 +92,7 @@ def print_parts(parts: "Iterable[Part]") -> None:
 
 
 def _print_line(screen: "Console", line: str) -> None:
-    """A line wrapped to the screen, what goes on indented below what is said; a command, which is copied, as it is."""
+    """Print a line beside the tables, wrapped to the screen; a command, which is copied, as it is."""
     from rich.text import Text
 
     line = safe_text(line)

@@ -55,7 +55,7 @@ def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def kinds_of(values: Iterable[Any]) -> set[str]:
-    """Return the kinds of a field's values: none of None, `list ` of empty lists, `inexact` where no float is an integer."""
+    """Return the kinds of values of a field, which decide its column's type; none of None, `list ` of empty lists."""
     values = values if isinstance(values, (list, tuple)) else [*values]
     found: set[str] = set()
     kinds: set[type[Any]] = set(map(type, values))
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a record's value in a column of strings: a string as it is, JSON of all else; 3.0 is written as 3."""
+    """Return the text of a record's value in a column of strings: a string as it is, JSON of all else."""
     if isinstance(value, str):
         return value
     if isinstance(value, pa.Scalar):
@@ -203,7 +203,7 @@ def _strings(column: pa.Array) -> list[str | None]:
 
 
 def natives(column: pa.Array, strings: Strings = _strings) -> list[Any]:
-    """Return the values of a column: Python's where they are exact, Arrow scalars else; nested ones as lists and dicts.
+    """Return the values of a column: Python's where they are exact, else Arrow scalars; nested ones as lists and dicts.
 
     A value of a dictionary that comes often is one object: a string of 20 MB in 60 rows takes 20 MB.
 
@@ -259,7 +259,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
 
 
 def size_of(value: Any) -> int:
-    """Return the bytes of a record's value: of text its UTF-8, of flat lists their items, of nested ones the JSON."""
+    """Return the bytes of a value that is to be in a column: of text its UTF-8, of lists their items, else the JSON."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode(errors="replace"))
     if isinstance(value, list) and {list, dict}.isdisjoint(map(type, value)):
@@ -275,7 +275,7 @@ def size_of(value: Any) -> int:
 
 
 def without_long(values: list[Any], leave_out: Callable[[int], object]) -> list[Any]:
-    """Return the values, None for those that are too long; `leave_out` is called with how many that were."""
+    """Return the values of a column, None for those that are too long; `leave_out` is called with how many."""
     short = LONGEST_VALUE // 4  # so many characters are never too many bytes
     flat = {*map(type, values)} <= {str, int, float, bool, type(None)}
     if flat and max((len(value) for value in values if type(value) is str), default=0) <= short:
@@ -328,7 +328,7 @@ def can_cast_back(stored: pa.DataType, kinds: Collection[str]) -> bool:
 
 
 def _from_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the values that `text_of` made of values of a type."""
+    """Return the values of a column of strings that `text_of` made of values of a type."""
     texts = column.to_pylist()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array([None if text is None else bytes.fromhex(text) for text in texts], kind)

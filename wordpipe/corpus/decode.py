@@ -51,7 +51,7 @@ class ExpansionLimit:
         self.given = 0
 
     def add(self, number: int) -> None:
-        """Note `number` bytes of output. Raises InputError: the ratio is over the bound."""
+        """Note `number` decompressed bytes. Raises InputError: the ratio is over the bound."""
         self.given += number
         if self.given > _ALWAYS_ALLOWED and self.given > self.max_expand * self.taken:
             raise InputError(
@@ -129,7 +129,7 @@ def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, Non
 def read_blocks(
     file: BinaryIO, name: str, on_block: Callable[[bytes], None], start: int = 0, stop: int | None = None
 ) -> Iterator[bytes]:
-    """Read a file in blocks of 1 MiB, calling `on_block` with each.
+    """Read a compressed or plain file in blocks of 1 MiB, calling `on_block` with each, for decoding.
 
     Args:
         file: which is at the byte `start`.
@@ -204,7 +204,7 @@ class Decoder:
         self._start, self._first_line = start, first_line
 
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
-        r"""Yield number (from 1) and text of each line, its "\n" included; at most about `longest` bytes are held.
+        r"""Yield number (from 1) and decoded text of each line, its "\\n" included, in bounded memory.
 
         A longer line comes in parts that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
@@ -227,7 +227,7 @@ class Decoder:
                     number += line[-1] == "\n"
 
     def value(self, data: bytes, *, line: int) -> str | None:
-        """Return the text of one field of the record at `line`; None if the policy for bad bytes drops the field.
+        """Return the decoded text of one field of the record at `line`; None if the policy for bad bytes drops the field.
 
         Raises:
             InputError: invalid UTF-8 under the policy "fail".
@@ -245,7 +245,7 @@ class Decoder:
         return self._tidy(text)
 
     def _parts(self, chunk: bytes) -> list[bytes]:
-        """Return the parts that are decoded, or dropped, as a whole: the chunk, or its lines if bad lines are dropped."""
+        """Return the parts of bytes that are decoded, or dropped, as a whole: the chunk, or its lines."""
         if self.bad_bytes != "skip":
             return [chunk]
         try:
@@ -265,7 +265,7 @@ class Decoder:
             return self._mend(data, line, offset)
 
     def _mend(self, data: bytes, line: int, offset: int | None) -> str | None:
-        """Return the text of bytes that are not UTF-8, as the policy for bad bytes wants it; None if it drops these bytes."""
+        """Return the text of bytes that do not decode as UTF-8, as the policy for bad bytes wants it; None: dropped."""
         escaped = data.decode(errors="surrogateescape")  # valid UTF-8 never gives a surrogate: each is a bad byte
         before = escaped[: next(_ESCAPED.finditer(escaped)).start()]
         place = f"{self.name}, line {line}"
@@ -285,7 +285,7 @@ class Decoder:
         return data.decode(errors="replace")
 
     def _tidy(self, text: str) -> str:
-        r"""Return `text` with "\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
+        r"""Return decoded text with "\\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
         if "\r" in text:
             crlf = text.count("\r\n")
             self.ledger.add("crlf_line_ends", crlf)
@@ -302,7 +302,7 @@ class Decoder:
 
 
 def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield whole lines of bytes, a block at a time; parts of a line over `longest` bytes, with True where it goes on."""
+    """Yield whole lines of bytes to decode, a block at a time; parts of lines over `longest` bytes."""
     rest = b""
     for block in blocks:
         first, end = block.find(b"\n") + 1, block.rfind(b"\n") + 1

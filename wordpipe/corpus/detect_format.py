@@ -69,7 +69,7 @@ class NotText:
     in_letters: bool = False  # written in letters, though for programs
 
     def error(self, name: str) -> InputError:
-        """Return the refusal of a source of this name."""
+        """Return the refusal of a source whose first bytes show that its format is not read."""
         if self.kind.startswith("UTF-"):
             what = "is not in UTF-8"
         else:
@@ -78,7 +78,7 @@ class NotText:
 
 
 def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: "Ledger") -> str:
-    """Return the format of a source; where its name does not say it, what its first block looks like."""
+    """Detect the format of a source; where its name does not say it, by its first block."""
     if source.format != "txt" or source.start:
         return source.format
     name = "standard input" if source.name == "-" else source.name
@@ -106,7 +106,7 @@ def looks_like(first: bytes, settings: "IngestSettings") -> str:
 
 
 def first_lines(first: bytes) -> list[str]:
-    """Return the first lines of a source that are whole and not blank; the last one of a short source needs no line end."""
+    """Return the first whole lines of a source that are not blank, to detect its format."""
     whole = _LINE_END.split(first.decode(errors="replace").removeprefix(_MARK))
     if len(first) >= HEAD_BYTES:
         whole = whole[:-1]  # which the block may have cut; after a line end it is nothing
@@ -120,7 +120,7 @@ def unreadable(first: bytes, source: "Source", settings: "IngestSettings") -> No
 
 
 def way_to_read(reader: Reader, name: str) -> str:
-    """Return how to turn a file that holds no plain text into text, in words and a command.
+    """Return how to turn a file of a detected format that is not read into text, in words and a command.
 
     >>> from wordpipe.corpus.formats import ENDINGS
     >>> way_to_read(ENDINGS[".pdf"], "minutes.pdf")
@@ -138,7 +138,7 @@ def _another(name: str, stem: str, ending: str) -> str:
 
 
 def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = False) -> NotText | None:
-    """Return what a source without readable text looks like, by its first block; None if it holds text.
+    """Detect what a source without readable text is, by its first block; None if it holds text.
 
     Args:
         head: the first block, decompressed.
@@ -167,7 +167,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
 
 
 def _conversion(encoding: str, name: str) -> str:
-    """Return a command that converts a source in another encoding to UTF-8."""
+    """Return a command that converts a source of a detected encoding to UTF-8."""
     convert, (stem, dot, ending) = f"iconv -f {encoding} -t UTF-8", name.rpartition(".")
     if name == "-":
         return f"convert it first: … | {convert} | wordpipe ingest -"
@@ -218,7 +218,7 @@ def _is_utf_8(data: bytes) -> bool:
 
 
 def _is_likely(text: str) -> bool:
-    """True if bytes decoded from UTF-16 or UTF-32 are a text, and not two letters of another text in each character."""
+    """True if bytes detected as UTF-16 or UTF-32 decode to a text, not to two letters in each character."""
     if not all(one.isprintable() or one in _UNPRINTED for one in text):
         return False
     pairs = far = 0
@@ -230,7 +230,7 @@ def _is_likely(text: str) -> bool:
 
 
 def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
-    """Return the kind of file that looks so at its beginning, if files of this kind are not read."""
+    """Detect the kind of a file by its beginning, if files of this kind are not read."""
     if (
         begun := next((one for one in (*READERS.values(), *NOT_READ) if head.startswith(one.begins)), None)
     ) is not None:

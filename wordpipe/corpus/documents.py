@@ -39,7 +39,7 @@ class Record:
     beside: str = ""  # what a record without an id says beside its text: another that says the same is the same record
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
-        """Yield the line where each text begins, which follow each other from `offset` in `line` on; then that of the end."""
+        """Yield the line where each sentence of a document begins, from `offset` in `line` on; then that of the end."""
         yield line
         for text in texts:
             offset += len(text)
@@ -64,7 +64,7 @@ def split_record(record: Record, limit: int) -> Iterator[Record]:
 
 
 def within(own: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    """Return the columns of a text's part: spans are cut to it, and counted from its beginning."""
+    """Return the columns of a part of a document's text: spans are cut to it, and counted from its beginning."""
     if not own.get("spans"):
         return own
     spans = [
@@ -91,7 +91,7 @@ def split_oversize(text: str, limit: int) -> list[str]:
 
 
 def cut_point(data: bytes, limit: int) -> int:
-    """Return where to cut UTF-8 `data` so that at most `limit` bytes come before: after a space, else between characters.
+    """Return where to cut a document's UTF-8 so that at most `limit` bytes come before: after a space if possible.
 
     The space is looked for in the last 64 KiB. Bytes that are no UTF-8 are cut within three bytes of the limit. Needs
     `len(data) > limit >= 4`.
@@ -142,7 +142,7 @@ class Ledger:
         self._counts[what] += number
 
     def add_named(self, what: str, name: str, number: int = 1) -> None:
-        """Count under `what.name`; after 50 names of one heading the others share `what.(other)`."""
+        """Count in the ledger of documents under `what.name`; after 50 names the others share `what.(other)`."""
         key = f"{what}.{name[:100].encode(errors='replace').decode()}"
         if key not in self._counts:
             if self._names[what] >= _MAX_NAMES:
@@ -168,7 +168,7 @@ class Ledger:
                 self.fields_seen[name] = None
 
     def to_json(self) -> str:
-        """Return all that a ledger knows as JSON, for `of_json`."""
+        """Return all that a source's ledger of documents knows as JSON, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
         everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
         return json.dumps(
@@ -177,7 +177,7 @@ class Ledger:
 
     @classmethod
     def of_json(cls, text: str) -> "Ledger":
-        """Return the ledger of a source from its JSON. Raises ArtifactError: it is damaged."""
+        """Return a source's ledger of documents from its JSON. Raises ArtifactError: it is damaged."""
         known, found = parse_json_object(text, _LEDGER), cls()
         with damage_named(_LEDGER):
             found._counts.update({str(name): int(number) for name, number in known["counts"].items()})
@@ -187,7 +187,7 @@ class Ledger:
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
-        """Add what another ledger knows, but for kinds, which belong to its source; `wanted` names of fields are not lost."""
+        """Add what another ledger of documents knows, but for kinds, which belong to its source."""
         for name, number in other.counts().items():
             heading, _, rest = name.partition(".")
             if rest:
@@ -245,7 +245,7 @@ class Digests:
         return self._table[place : place + _DIGEST_BYTES] == digest
 
     def add(self, digest: bytes, note: bytes = b"") -> bool:
-        """Remember `digest` (10 evenly distributed bytes); False where it was known."""
+        """Remember the digest of a document (10 evenly distributed bytes); False where it was known."""
         width = self._width
         if 8 * self._count >= 5 * len(self._table) // width:
             old, self._table = self._table, bytearray(2 * len(self._table))
@@ -262,7 +262,7 @@ class Digests:
         return True
 
     def _place(self, digest: bytes) -> int:
-        """Return the offset of the slot that holds a digest, or of the free slot where it belongs."""
+        """Return the offset of the slot that holds a document's digest, or of the free slot where it belongs."""
         table, width = self._table, self._width
         mask = len(table) // width - 1
         slot = int.from_bytes(digest, "little") & mask
@@ -282,7 +282,7 @@ class RecordIds:
         self._numbers: dict[str, int] = {}
 
     def claim(self, key: str, source: str, line: int) -> str | None:
-        """Give an id to the record at a place; the place of another record that has it, if one has."""
+        """Give an id to the document of the record at a place; return the place of another record that has the id."""
         digest = _digest_of(key)
         note = self._number(source).to_bytes(_SOURCE_BYTES, "little") + line.to_bytes(_LINE_BYTES, "little")
         if self._places.add(digest, note) or (found := self._places.note(digest)) in (note, None):
@@ -331,7 +331,7 @@ class Document:
     width: int  # characters that stand beside each of its sentences, roughly
 
     def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
-        """Yield texts and lines of all sentences, some at a time: few, where a long title or metadata stands beside each.
+        """Yield texts and lines of all sentences of a document, some at a time.
 
         A pair's text is one: what its second text says is said of all of it.
         """
@@ -416,7 +416,7 @@ def document_of(
 
 
 def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
-    """True if the record, once cleaned, has a text (a pair both) that is long enough to keep; else it is counted."""
+    """True if a document's record, once cleaned, has a text (a pair both) long enough to keep; else counted."""
     # white space around the text goes, and spans and lines move with it
     body = record.text.lstrip()
     if body:
@@ -455,7 +455,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
 
 
 def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
-    """True if both texts of a pair are there, and none is too long; else it is counted. The second is stripped."""
+    """True if both texts of a document that is a pair are there, and none is too long; else counted."""
     second = (record.own.get("text_b") or "").strip()
     record.own = {**record.own, "text_b": second}
     place = f"{record.source}:{record.line}"

@@ -168,7 +168,7 @@ class Fields:
         return not self._limited or name in self._named or may_be_id
 
     def record(self, values: dict[str, Any], line: int, width: int = 0) -> Record | None:
-        """Return the record of these fields, or None (counted) where it has no text or is left out.
+        """Return the record of these fields, or None (counted) where its text field is empty or it is left out.
 
         One field may be several things: a name that is the title and the id. What is one of these is no further column,
         unless a setting asks for it as one.
@@ -221,7 +221,7 @@ class Fields:
         )  # fmt: skip
 
     def _there(self, value: Any, name: str, line: int) -> Any:
-        """Return a field's value without numbers that are not finite, which are counted: these are None, in lists too."""
+        """Return a field's value without numbers that are not finite, which are counted: None in their place."""
         if type(value) in (str, int) or value is None:
             return value
         try:
@@ -249,7 +249,7 @@ class Fields:
         return None
 
     def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:
-        """Leave out a record that cannot be read, or stop; its place is its line, unless another is given.
+        """Leave out a record whose fields cannot be read, or stop; its place is its line, unless another is given.
 
         Raises:
             InputError: no record may be left out.
@@ -321,7 +321,7 @@ class Fields:
         return spans
 
     def tidied(self, value: Any) -> Any:
-        """Return a value of JSON, or a record, with all its strings as the corpus has strings.
+        """Return a field's value of JSON, or a record, with all its strings as the corpus has strings.
 
         Raises:
             RepeatedFieldError: two names of an object become one.
@@ -333,7 +333,7 @@ class Fields:
             return None
 
     def _tidied(self, value: Any) -> Any:
-        """Return a value of JSON with tidy strings, without a bound on its depth."""
+        """Return a field's value of JSON with tidy strings, without a bound on its depth."""
         if isinstance(value, str):
             return self.decoder.string(value)
         if isinstance(value, list):
@@ -379,7 +379,7 @@ def near_fields(name: str, seen: Sequence[str]) -> list[str]:
 
 
 def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return all that a record says beside its text, in one string whatever the order of its fields; empty for nothing."""
+    """Return the values of all fields beside a record's text, in one string whatever their order."""
     mine = (value for name, value in own.items() if name != "text_b")  # of pairs it is text, and counts as such
     said = [[text_of(value) if value is not None else None for value in (title, *mine)]]
     said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]

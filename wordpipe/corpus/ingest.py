@@ -44,7 +44,7 @@ _MANY_LINES = 20  # two files of as many are rarely that by chance
 
 
 def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the batches of an ingest, small ones joined: a thousand copied files of two sentences become one batch."""
+    """Yield the batches of an ingest, small ones joined: a thousand copied files become one batch."""
     waiting: list[pa.RecordBatch] = []
     part = rows = size = 0
     for number, batch in batches:
@@ -61,7 +61,7 @@ def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int
 
 
 def source_parts(sources: Sequence[Source], least_bytes: int) -> list[list[Source]]:
-    """Return the sources in runs of at least `least_bytes` on disk: the parts of a corpus, however many processes read."""
+    """Return the sources of an ingest in runs of at least `least_bytes`: the parts of a corpus."""
     parts: list[list[Source]] = [[]]
     size = 0
     for source in sources:
@@ -101,7 +101,7 @@ class _Rows:
         return self._chars >= BATCH_CHARS or len(self._texts) >= _BATCH_ROWS
 
     def add(self, document: Document, first: int, texts: list[str], lines: list[int]) -> None:
-        """Add sentences of one document, numbered from `first`."""
+        """Add the sentences of one ingested document to the batch, numbered from `first`."""
         self._texts += texts
         self._lines += lines
         self._sentence_ids += range(first, first + len(texts))
@@ -111,7 +111,7 @@ class _Rows:
         self.has_fields = self.has_fields or bool(document.record.metadata or document.record.own)
 
     def take(self, ledger: Ledger) -> pa.RecordBatch:
-        """Return the batch, in the schema that the columns have with it; an empty one is begun."""
+        """Return the batch of ingested rows, in the schema that the columns have with it; an empty one is begun."""
         documents = self._documents
         records = [document.record for document in documents]
         found = self._columns.arrays(records, ledger)
@@ -203,7 +203,7 @@ class Ingest:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the counts of all that has happened to the sources so far, by name, zeros left out.
+        """Return the counts of the whole ingest so far, by name, zeros left out.
 
         Documents read, kept and dropped (and why), bytes, sentences, everything split, replaced, skipped or left behind.
         `documents_read` is the sum of `documents_kept` and of all `documents_dropped_…`.
@@ -222,7 +222,7 @@ class Ingest:
 
     @property
     def notes(self) -> list[str]:
-        """Return the lines for the screen: what a source looked like, where ids come from, what of folders was not read."""
+        """Return the notes of an ingest for the screen: what a source looked like, where ids come from."""
         found = self.source_notes
         for heading in _NAMED:
             if counts := [*self._ledger.named(heading).items()]:
@@ -232,7 +232,7 @@ class Ingest:
         return [*found, *lines_about_skipped(self._skipped, self._examples)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, in batches of at most about 5 MiB, each in the schema as it then is. To be called once.
+        """Yield the rows of an ingest, in batches of at most about 5 MiB, each in the schema as it then is.
 
         Raises:
             InputError: a source is missing, binary, damaged or malformed; two records have one id; nothing was kept of all.
@@ -256,7 +256,7 @@ class Ingest:
                 yield number, batch
 
     def _batches_of(self, sources: Iterable[Source]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some sources, each read or copied from the previous corpus."""
+        """Yield the ingested rows of some sources, each read or copied from the previous corpus."""
         rows = _Rows(self._columns)
         for source in sources:
             copied = None
@@ -287,7 +287,7 @@ class Ingest:
     def _copy(
         self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a source that has not changed, from the previous corpus."""
+        """Yield the rows of a source that an updating ingest copies from the previous corpus."""
         ledger = summary.open_ledger()
         self._columns.adopt(ledger, source.name)
         for batch in batches:
@@ -297,7 +297,7 @@ class Ingest:
         self._progress(sum(one.bytes for one in self.sources) if self.settings.parallel else source.bytes)
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a source that is read."""
+        """Yield the rows of a source that the ingest reads."""
         ledger = Ledger()
         if self.settings.parallel:
             records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
@@ -316,7 +316,7 @@ class Ingest:
         self._take(SourceSummary.of(source.name, ledger), ledger)
 
     def take_over(self, summary: SourceSummary, notes: Iterable[str]) -> bool:
-        """Count what another reading of a source gave, and take its fields; False where there are more than can be columns.
+        """Count in the ingest what another reading of a source gave, and take its fields.
 
         Args:
             summary: of the source.
@@ -354,7 +354,7 @@ class Ingest:
             return None
 
     def _add(self, document: Document, rows: _Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        """Add the sentences of a document to the batch; yield the batch when it is full."""
+        """Add the sentences of a document to the batch of the ingest; yield the batch when it is full."""
         first = 0
         for texts, lines in document.sentences(self.settings, ledger):
             rows.add(document, first, texts, lines)
@@ -374,7 +374,7 @@ class Ingest:
         self._on_bytes(self._done)
 
     def conclude(self) -> None:
-        """Add the notes and warnings that need the counts of all sources.
+        """Add the notes and warnings of an ingest that need the counts of all sources.
 
         Raises:
             InputError: nothing was kept.
@@ -430,7 +430,7 @@ class Ingest:
         return InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
 
     def _hold_none_out(self, kept: int) -> None:
-        """Train on all documents: all of these few fell to what is held out, and nothing would be left."""
+        """Train on all ingested documents: all of these few fell to what is held out."""
         self.all_train = True
         for split in ("valid", "test"):
             self._ledger.add(f"documents_{split}", -self._ledger[f"documents_{split}"])
@@ -441,7 +441,7 @@ class Ingest:
         ] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:
-        """Note how many records were left out, and how many came before."""
+        """Note how many records the ingest left out, and how many came before."""
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
             text = "1 record has" if repeats == 1 else f"{repeats:,} records have"
@@ -471,7 +471,7 @@ class Ingest:
             ] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:
-        """Yield option and field of all fields that settings name, but for the text, without which there is no record."""
+        """Yield option and field of all fields that settings of the ingest name, but for the text."""
         usual = type(self.settings).model_fields["title_field"].default
         if self.settings.title_field != usual:
             yield "--title-field", self.settings.title_field

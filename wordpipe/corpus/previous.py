@@ -130,7 +130,7 @@ class PreviousCorpus:
 
 
 def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]]:
-    """Yield the digest, the record's own id where it has one, and the line of each document of the previous corpus."""
+    """Yield the digest, the record's own id and the line of each document of the previous corpus."""
     has_ids = "record_id" in firsts.schema.names
     own_ids = firsts["record_id"].to_pylist() if has_ids else [None] * len(firsts)
     for doc_id, own_id, line in zip(firsts["doc_id"].to_pylist(), own_ids, firsts["line"].to_pylist(), strict=True):
@@ -146,7 +146,7 @@ class _ForwardRows:
         self._ends = 0  # number of the row after the batch
 
     def take(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows start … stop."""
+        """Yield rows start … stop of the previous corpus."""
         while start < stop:
             while self._batch is None or self._ends <= start:
                 self._batch = next(self._batches)

@@ -50,7 +50,7 @@ class Opened:
         return self.decoder.lines(self.blocks, longest=self.longest, cut_longer=False)
 
     def beginning(self) -> tuple[Iterator[tuple[int, str]], Fields] | None:
-        """Return, of a piece, all lines of its file from the first on, and fields that count nothing; None of a whole file."""
+        """Return the lines before a piece of a file that its reading needs, and fields that count nothing."""
         if not self.source.is_piece:
             return None
         whole = replace(self.source, start=0, stop=None, first_line=1)
@@ -72,7 +72,7 @@ def read_records(
     *,
     needs_id: bool = False,
 ) -> Iterator[Record]:
-    """Yield the records of one source. What is dropped, mended or left behind is counted in the ledger.
+    """Yield the records of one source by the reader of its format; what is dropped or mended is counted.
 
     `on_bytes` is called with how many more bytes of the source on disk were read; `needs_id`: see `Fields`.
 
@@ -115,7 +115,7 @@ def read_records(
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
-    """Yield the decompressed blocks of a source, once the first is seen to be text; none of a file of a folder that is not.
+    """Yield the blocks of a source that is being read, decompressed, once the first is seen to be text.
 
     Raises:
         InputError: a source that was named is not text, or damaged.

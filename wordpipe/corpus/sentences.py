@@ -229,7 +229,7 @@ class _Line(NamedTuple):
 
 
 def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
-    r"""Yield start, end, and whether it is code, of each paragraph; together they are the whole text.
+    r"""Yield start, end, and whether it is code, of each paragraph to split into sentences.
 
     A blank line ends a paragraph, and belongs to it. Where lines are `wrapped`, single newlines are spaces, except around list
     items, tables, headings, definitions and code; otherwise every newline ends a paragraph.
@@ -241,7 +241,7 @@ def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
 
 
 def _wrapped(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield start, end, and whether it is code, of each paragraph of a text whose lines are wrapped."""
+    """Yield start, end, and whether it is code, of each paragraph to split, of a text whose lines are wrapped."""
     start, is_code, in_fence, after_blank = 0, False, False, True
     last: _Line | None = None
     for line in _lines(text):
@@ -263,7 +263,7 @@ def _wrapped(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Yield the lines of a text, those that begin with a letter together."""
+    """Yield the lines of a text to split into sentences, those that begin with a letter together."""
     for match in _LINES.finditer(text):
         start, end = match.span()
         if start == end:
@@ -285,7 +285,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
-    """True if `line` begins a paragraph though no blank line comes before it. Prose may indent the first one after a blank."""
+    """True if `line` begins a paragraph, and so a sentence, though no blank line comes before it."""
     if line.kind in ("code", "item", "field", "heading", "table", "directive"):
         return True
     if last.kind in ("rule", "heading", "table"):
@@ -298,7 +298,7 @@ def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
 
 
 def is_hard_wrapped(text: str) -> bool:
-    r"""True if the single newlines of this text are the work of a right margin.
+    r"""True if the single newlines of this text are a right margin's work, and end no sentences.
 
     They are if most lines that are followed by another reach so far that its first word would not have fitted. Decided by
     the first 64 Ki characters.
@@ -325,7 +325,7 @@ def is_hard_wrapped(text: str) -> bool:
 
 
 def _reaches(line: str, after: str, margin: int, *, few: bool) -> bool:
-    """True if the first word after `line` would have crossed the margin; among few lines not if a full stop ends `line`."""
+    """True if the first word after `line` would have crossed the margin: the sentence goes on."""
     if few and line[-1] in _ENDS:
         return False
     word = len(after.split(maxsplit=1)[0])

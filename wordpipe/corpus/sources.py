@@ -92,7 +92,7 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Give the raw bytes of a source; of a piece, the whole file, at its first byte.
+        """Give the raw bytes of a source of text; of a piece, the whole file, at its first byte.
 
         Raises:
             InputError: the file is gone, or there is no standard input.
@@ -217,7 +217,7 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
 
 
 def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = False) -> Sources:
-    """Return the sources that the user's words name: files, folders, globs, "-", "python:PACKAGE,PACKAGE", "python:stdlib".
+    """Return the sources of text that the user's words name: files, folders, globs, "-", "python:PACKAGE".
 
     Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
     `read_as` every file is read as this, and folders give all their files. `parallel` files of lines are two, and stay in the
@@ -297,7 +297,7 @@ class _Finder:
         ] = {}  # key of a source outside the working folder → the absolute input it lies below
 
     def named(self) -> list[Source]:
-        """Return the sources found. Of absolute inputs only as much of the path is shown as tells one from another."""
+        """Return the sources of text that were found. Of absolute inputs only the telling part of the path is shown."""
         depths = dict.fromkeys(self._outer.values(), 1)
         while True:
             names = {key: self._outer_name(key, depths) if key in self._outer else source.name

@@ -86,7 +86,7 @@ class UnitCutter:
         return ["text"] if self._unit == "sentence" else ["doc_id", "sentence_id", "title", "text"]
 
     def read(self, batches: Iterable[pa.RecordBatch], first_row: int = 0) -> Iterator[UnitBatch]:
-        """Yield the units of the whole corpus in order, or of some of its documents.
+        """Yield the units to encode of the whole corpus in order, or of some of its documents.
 
         Args:
             batches: corpus rows with `columns` at least, the sentences of a document together and in order. The same
@@ -113,7 +113,7 @@ class UnitCutter:
             self.windows = np.concatenate(found, axis=1)
 
     def _cut_windows(self, rows: pa.RecordBatch, bounds: Ids) -> tuple[Ids, Ids]:
-        """First and last row (exclusive) of each passage of whole sentences that fits a window; `bounds` part documents."""
+        """Return first and last row of each passage of whole sentences of a corpus that fits a window."""
         lengths = self._encoder.lengths(rows.column("text").to_pylist())
         spans = [
             (start + first, start + last)
@@ -145,7 +145,7 @@ def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringAr
 
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:
-    """Return the texts of each unit's rows, first … stop, joined to one string, (U,)."""
+    """Return the corpus rows of each unit, first … stop, joined to one string, (U,)."""
     sizes_U = stop - first
     rows = texts.take(pa.array(gathered(np.arange(len(texts)), first, sizes_U)))
     offsets = np.concatenate([[0], np.cumsum(sizes_U)]).astype(np.int32)
@@ -198,7 +198,7 @@ def no_keys() -> Keys:
 
 
 def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Keys = _SECRET) -> Keys:
-    """Return the keys of N texts, (N, 2) uint64, to compare with others of the same secret.
+    """Return the keys of N texts of a corpus, (N, 2) uint64, by which texts that are equal are encoded once.
 
     128 bits, by which equal texts are found without keeping them: two of a billion texts share one once in 10**20 corpora. A
     few are hashed in plain Python, which needs no import of numba; many by compiled code, to the same keys.
@@ -228,7 +228,7 @@ def text_keys(texts: pa.StringArray, *, compiled: bool | None = None, secret: Ke
 
 
 def _hash_plainly(data_B: NDArray[np.uint8], starts_N1: NDArray[np.int64], secret: Keys) -> Keys:
-    """Return the keys, computed in plain Python as in section 2 of the paper."""
+    """Return the keys of a corpus's texts (SipHash), computed in plain Python as in section 2 of the paper."""
     found = []
     for first, stop in zip(starts_N1.tolist(), starts_N1[1:].tolist(), strict=False):
         text = data_B[first:stop].tobytes()
@@ -247,7 +247,7 @@ def _hash_plainly(data_B: NDArray[np.uint8], starts_N1: NDArray[np.int64], secre
 
 
 def _take(state: list[int], word: int) -> None:
-    """Mix one word of a text into the four words of SipHash's state."""
+    """Mix one word of a corpus's text into the four words of SipHash's state."""
     state[3] ^= word
     _turn(state)
     _turn(state)
@@ -255,7 +255,7 @@ def _take(state: list[int], word: int) -> None:
 
 
 def _turn(state: list[int]) -> None:
-    """Turn the four words of SipHash's state by one round."""
+    """Turn the four words of SipHash's state, for keys of a corpus's texts, by one round."""
     a, b, c, d = state
     a, c = (a + b) & _ALL, (c + d) & _ALL
     b, d = _left(b, 13) ^ a, _left(d, 16) ^ c
@@ -348,7 +348,7 @@ class StoredVectors:
         return sum(self.counts)
 
     def take(self, numbers: Ids) -> NDArray[np.float32]:
-        """Return the vectors of these numbers, (len(numbers), D); each is read once.
+        """Return the encoded vectors of a corpus with these numbers, (len(numbers), D); each is read once.
 
         Raises:
             StorageError: a file is shorter than it was.
@@ -369,7 +369,7 @@ class StoredVectors:
 
 
 def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
-    """Read ascending rows of a flat file; those that follow one another at once."""
+    """Read ascending rows of a flat file of a corpus's vectors; rows side by side at once."""
     size = into.shape[1] * into.itemsize
     starts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
     with path.open("rb") as file:

@@ -58,7 +58,7 @@ class TextParts:
 
 
 def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequence[str]]:
-    """Return texts in runs of a few megabytes, so that four thousand books need no more memory than one; at least one run.
+    """Return texts to encode in runs of a few megabytes, so that four thousand books need no more memory than one.
 
     Args:
         texts: all texts.
@@ -86,7 +86,7 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
 
 
 def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], giver: str, hint: str) -> None:
-    """Refuse vectors that are not finite (DivergedError), by their texts; `giver` names the source of the vectors."""
+    """Refuse vectors of an encoder that are not finite (DivergedError), by their texts."""
     bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
     if len(bad):
         what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
@@ -185,7 +185,7 @@ def learned_from_pairs(encoder: TextEncoder) -> bool:
 
 
 def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) -> TransformKind:
-    """Return the transform that `auto` means for this encoder, which has no transform yet, and this number of texts.
+    """Return the transform that `auto` means for this encoder and this number of texts.
 
     A contrastive model was trained to spread its vectors. Another model's lie within a narrow cone and are whitened, or, where
     the texts are too few to know all directions, centred. Two small masked models, 128 and 192 wide, as they are / centred /
@@ -247,7 +247,7 @@ _PAIRS = 20  # that are listed one by one; the others as one sum
 def shares(
     vectors_PD: npt.NDArray[np.float32] | npt.NDArray[np.float64], transform: Transform, text: str
 ) -> npt.NDArray[np.float32]:
-    """Return what each of P words or tokens adds to the unit vector of their text, (P, K) float32; the sum is that vector.
+    """Return what each of P words adds to an encoder's unit vector of their text, (P, K) float32.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
     projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as
@@ -279,7 +279,7 @@ def explained_cosine(
     query: str, parts_q: TextParts, text: str, parts_t: TextParts,
     kept: np.float32 | float = 1.0, pull_D: npt.NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """A cosine as a sum over pairs of words, and what a text has of the direction that relevance feedback added to a query.
+    """Explain a cosine of two encoded texts as a sum over pairs of words, after relevance feedback too.
 
     Args:
         query: the query.
@@ -320,7 +320,7 @@ def explained_cosine(
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Return an explained text's words and their shares: parts that touch are one word; special tokens one without letters."""
+    """Return an encoded text's words and their shares: parts that touch are one word."""
     group_P = np.zeros(len(parts.spans), dtype=np.int64)
     words: list[str] = []
     last = -1

@@ -15,7 +15,7 @@ def sum_texts(
     last: int,
     sums_ND: npt.NDArray[np.float32],
 ) -> None:
-    """Write the sums of the rows of texts `first` to `last`, added up in the order of the words; negative ids are passed over.
+    """Write the sums of the rows of texts (compiled kernel); negative ids are passed over.
 
     Args:
         table_VD: the rows.
@@ -44,7 +44,7 @@ def unit_texts(
     unit_ND: npt.NDArray[np.float32],
     norms_N: npt.NDArray[np.float32],
 ) -> None:
-    """Write the sums of all texts at length 1, zero for an empty one, and how long they were.
+    """Write the sums of all texts at length 1, zero for an empty one (compiled kernel).
 
     One pass while a sum lies in the cache: by NumPy the sum, its square, the root and the division took a third of the time of
     encoding.
@@ -65,6 +65,7 @@ def unit_texts(
 
 @inlined
 def _round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Do one round of SipHash (compiled kernel)."""
     a += b
     c += d
     b = (b << np.uint64(13) | b >> np.uint64(51)) ^ a
@@ -83,7 +84,7 @@ def hash_texts(
     secret: npt.NDArray[np.uint64],
     keys_N2: npt.NDArray[np.uint64],
 ) -> None:
-    """Write the keys of texts; see `text_keys`.
+    """Write the keys of texts (compiled kernel); see `text_keys`.
 
     Args:
         data_B: all texts.

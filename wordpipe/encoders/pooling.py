@@ -55,7 +55,7 @@ class Pooling:
     exported: str = ""
 
     def merge_windows(self, windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats, counts_N: Ids) -> Floats:
-        """One vector per text of the vectors of its windows.
+        """Return one vector per text, pooled of the vectors of its windows.
 
         Args:
             windows_WD: vectors of all windows, text after text.
@@ -81,7 +81,7 @@ def _mean_rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats 
 
 
 def token_shares(ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
-    """Return the share of each token in the mean of its sequence, (N,) float32; the shares of a sequence add up to 1."""
+    """Return the share of each token in the mean pooling of its sequence, (N,) float32."""
     if weights_V is None:
         return np.repeat(1 / lengths_S, lengths_S).astype(np.float32)
     weights_N = weights_V[ids_N]
@@ -103,7 +103,7 @@ def _mean_hidden(
 
 
 def _average(windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats) -> Floats:
-    """Return the weighted mean of the vectors of a text's windows."""
+    """Return the weighted mean of a text's windows, its pooled vector."""
     if not tokens_W.any():
         return np.zeros_like(windows_WD[0])
     mean_D: Floats = np.average(windows_WD, axis=0, weights=tokens_W)

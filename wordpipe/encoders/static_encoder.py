@@ -76,7 +76,7 @@ def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> di
 
 
 def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
-    """Return the tokenizer.json of a table of words.
+    """Return the tokenizer.json of a static encoder's table of words.
 
     Args:
         words: the word of each row, none of them "[UNK]"; that becomes the row after them.
@@ -109,7 +109,7 @@ def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
 
 
 def unspaced_share(words: Sequence[str], counts: npt.NDArray[np.int64]) -> float:
-    """Share of a text's words that are of a script without spaces, which this tokenizer cannot cut out of their runs.
+    """Return the share of a text's words of scripts without spaces, which a static encoder's tokenizer cannot cut.
 
     Args:
         words: V words.
@@ -121,7 +121,7 @@ def unspaced_share(words: Sequence[str], counts: npt.NDArray[np.int64]) -> float
 
 
 def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
-    """Return the words of a tokenizer made by `word_tokenizer`, and True if case is kept; None for any other tokenizer.
+    """Return the words of a static encoder's tokenizer that `word_tokenizer` made; None for any other tokenizer.
 
     Raises:
         ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
@@ -205,6 +205,7 @@ class StaticEncoder(TableEncoder):
         return cls(files, EmbedSettings.make(about["settings"]), transform, about["identity"])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """Encode some texts by the static table."""
         found = self._rows.find(texts)
         unit_ND, filled_N = self._unit_sums(found)
         unknown: list[list[str]] = [[] for _ in texts]
@@ -251,7 +252,7 @@ def _table(data: bytes) -> npt.NDArray[np.float32]:
 
 
 def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:
-    """Return the finder of table rows for texts, by the words or the tokens of this tokenizer.
+    """Return the finder of a static table's rows for texts, by the words or the tokens of this tokenizer.
 
     Raises:
         ArtifactError: it has ids that the table has no row for.

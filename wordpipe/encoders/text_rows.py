@@ -61,7 +61,7 @@ class TextRows(ABC):
     """A finder of the rows of a table that a text's words or tokens have."""
 
     def find(self, texts: Sequence[str], *, compiled: bool | None = None) -> FoundRows:
-        """Return the rows of texts, in order.
+        """Find the table rows of texts, in order.
 
         Args:
             texts: any strings.
@@ -123,6 +123,7 @@ class WordRows(TextRows):
         return FoundRows(ids, offsets, _unknown(ids, offsets, flat.__getitem__))
 
     def _find_compiled(self, texts: Sequence[str]) -> FoundRows:
+        """Find the table rows of texts by compiled code."""
         known: _KnownRuns | None = getattr(self._threads, "known", None)
         if known is None or len(known.words) > _MAX_UNKNOWN:
             assert isinstance(self._split, WordSplitter)
@@ -149,7 +150,7 @@ class _KnownRuns:
         self.words = self._new.words
 
     def find(self, texts: Sequence[str]) -> FoundRows:
-        """Return the rows of texts, run by run; each run is looked up once."""
+        """Find the table rows of texts, run by run; each run is looked up once."""
         found, offsets = self._runs.encode(self._cut(_strings(texts)))
         numbers = found & _NUMBER
         ids = np.where(found < _NO_ROW, found, _NO_NUMBER).astype(np.int32)
@@ -184,7 +185,7 @@ class _NewRuns:
 def _unknown(
     ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], word_at: Callable[[int], str]
 ) -> list[tuple[int, str]]:
-    """Return the words without a row, as (text, word), in order."""
+    """Return the words of texts without a table row, as (text, word), in order."""
     missing = np.flatnonzero(ids < 0)
     texts_of = np.searchsorted(offsets, missing, side="right") - 1
     return [(text, word_at(at)) for text, at in zip(texts_of.tolist(), missing.tolist(), strict=True)]
@@ -230,7 +231,7 @@ def _without_surrogates(text: str) -> str:
 
 
 def _strings(texts: Sequence[str]) -> "pa.Array":
-    """Return texts as an Arrow array of strings."""
+    """Return texts whose table rows are looked for as an Arrow array of strings."""
     import pyarrow as pa
 
     try:
@@ -240,7 +241,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
 
 
 def sum_rows(table_VD: npt.NDArray[np.float32], found: FoundRows) -> npt.NDArray[np.float32]:
-    """Return the sums of the rows of N texts, (N, D) float32, zero for an empty one; without numba where the rows are few.
+    """Return the sums of the table rows of N texts, (N, D) float32; without numba where the rows are few.
 
     Every addition is made in the order of the words, so that a text has one sum, alone or among thousands. NumPy's own sum
     (reduceat) adds in pairs, and seven numbers of ten were off in the last bits.

@@ -117,7 +117,7 @@ class TorchStates:
         self.batch_tokens = min(settings.batch_tokens, _CPU_TOKENS) if self._packs else settings.batch_tokens
 
     def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """Yield one pooled vector per sequence of each batch, (S, D) float32, by torch."""
+        """Yield one pooled vector per sequence of each batch, (S, D) float32, by a transformer in torch."""
         if self._packs:
             for ids_N, lengths_S in batches:
                 yield self._pooled_packed(ids_N, lengths_S, pooling, weights_V)
@@ -155,7 +155,7 @@ class TorchStates:
     def _start_padded(
         self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: "Tensor | None"
     ) -> "tuple[Tensor, torch.cuda.Event | None]":
-        """Return pooled vectors (S, D) on their way from a GPU, and the event that says when they have arrived."""
+        """Return a transformer's pooled vectors (S, D) on their way from a GPU, and the event of their arrival."""
         import torch
 
         with self._computing():
@@ -183,7 +183,7 @@ class TorchStates:
             yield
 
     def _sent(self, array: npt.NDArray[Any]) -> "Tensor":
-        """Return an array of ids on the device; on its way while the CPU prepares the next one, where memory can be pinned."""
+        """Return an array of ids for the transformer on the device; on its way while the CPU prepares the next."""
         import torch
 
         tensor = torch.from_numpy(array)
@@ -193,7 +193,7 @@ class TorchStates:
 
 
 def _arrived(vectors_SD: "Tensor", event: "torch.cuda.Event | None") -> Floats:
-    """Return pooled vectors that `_start_padded` has sent on their way, once they are there."""
+    """Return a transformer's pooled vectors that `_start_padded` has sent on their way, once they are there."""
     if event is not None:
         event.synchronize()
     arrived_SD: Floats = vectors_SD.cpu().numpy()
@@ -202,7 +202,7 @@ def _arrived(vectors_SD: "Tensor", event: "torch.cuda.Event | None") -> Floats:
 
 @contextmanager
 def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]]":
-    """A list to which the first block's input is added when the model runs in the block; for `first-last` alone."""
+    """Return a list to which the input of the transformer's first block is added, for `first-last` alone."""
     from wordpipe.model import LanguageModel
 
     kept: list[Tensor] = []
@@ -343,7 +343,7 @@ class TransformerEncoder(TextEncoder):
         return np.diff(self._ids(texts)[1])
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Return the token ids of all texts, one after the other, and where each begins and ends, (N + 1,)."""
+        """Return the token ids that the transformer reads of all texts, and where each begins and ends, (N + 1,)."""
         if self._model.in_bulk and len(texts) >= _MIN_COMPILED_TEXTS:
             ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
             return ids.astype(np.int64), offsets
@@ -372,14 +372,14 @@ class TransformerEncoder(TextEncoder):
         return windows
 
     def _weight_of(self, windows: Windows) -> npt.NDArray[Any]:
-        """Return the weight of each window in the vector of its text."""
+        """Return the weight of each window in the transformer's vector of its text."""
         if self._weights_V is None or not len(windows.lengths):
             return windows.tokens
         weighed: Floats = np.add.reduceat(self._weights_V[windows.ids], windows.starts)
         return weighed
 
     def _pooled(self, windows: Windows, watch: Watch | None) -> Floats:
-        """Return one pooled vector per window, (W, D)."""
+        """Return one pooled vector per window by the transformer, (W, D)."""
         pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
         groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
         batches = (
@@ -432,7 +432,7 @@ def _within(watch: Watch, before: float, share: float) -> Watch:
 
 
 def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform: Transform) -> None:
-    """Refuse parts of an encoder that do not belong together (ArtifactError)."""
+    """Refuse parts of a transformer encoder that do not belong together (ArtifactError)."""
     what = "the parts of the encoder do not belong together"
     if len(transform.mean) != dim:
         raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {len(transform.mean)}", expected=dim)
@@ -442,7 +442,7 @@ def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform
 
 
 def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None) -> Pooling:
-    """Return the pooling that the settings mean for this model."""
+    """Return the pooling of a transformer encoder that the settings mean for this model."""
     pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
     if pooling is None:
         raise ConfigError("a model does not have this pooling", where="pooling", got=name, expected="mean, cls or max")
@@ -453,7 +453,7 @@ def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None
 
 
 def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a copy of the tokenizer that neither truncates nor pads, whatever its file asks for."""
+    """Return a copy of a transformer encoder's tokenizer that neither truncates nor pads."""
     own = Tokenizer.from_str(tokenizer.to_str())
     own.no_truncation()
     own.no_padding()
@@ -461,7 +461,7 @@ def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def _window(settings: EmbedSettings, room: int) -> int:
-    """Return the number of tokens of a text that a window of the model holds."""
+    """Return the number of tokens of a text that a window of the transformer encoder holds."""
     if room < 1:
         raise ConfigError("the model has no room for text between its special tokens", where="max_len", got=room)
     if settings.window > room:

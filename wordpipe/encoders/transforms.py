@@ -70,7 +70,7 @@ class Transform:
         return offset_K
 
     def turn(self, vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the vectors times W, (N, K) float32: without the mean, and not made unit length, so that sums stay sums."""
+        """Return the transform of vectors without their mean, times W, (N, K) float32, not made unit length."""
         if self.weights is not None:
             turned_NK: npt.NDArray[np.float32] = vectors_ND @ self.weights
             return turned_NK
@@ -146,7 +146,7 @@ class Moments:
         self._products_DD = np.zeros((dim, dim))
 
     def add(self, vectors_ND: npt.NDArray[np.float32]) -> None:
-        """Add vectors to the running mean and covariance; zero rows are passed over."""
+        """Add vectors to the mean and covariance that a transform is fitted on; zero rows are passed over."""
         wide_ND = vectors_ND[vectors_ND.any(axis=1)].astype(np.float64)
         self.count += len(wide_ND)
         self._sum_D += wide_ND.sum(axis=0)
@@ -184,7 +184,7 @@ class Moments:
 
 
 def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
-    """Refuse to take away (0 = none) or to keep (0 = all) more directions than a vector has (ConfigError)."""
+    """Refuse a transform that takes away, or keeps, more directions than a vector has (ConfigError)."""
     if components >= dim:
         raise ConfigError(
             "all directions of the vectors would be removed",
@@ -199,7 +199,7 @@ def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
 
 
 def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return variances (D,) and directions (D, D) in rows, strongest first, the largest number of each positive."""
+    """Return variances (D,) and directions (D, D) for a transform, strongest first."""
     strength_D, vectors_DD = np.linalg.eigh(products_DD)
     directions_DD = vectors_DD[:, ::-1].T
     largest_D1 = np.take_along_axis(directions_DD, np.abs(directions_DD).argmax(axis=1)[:, None], axis=1)
@@ -209,7 +209,7 @@ def _spectrum(products_DD: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.floa
 def _whitening(
     strength_D: npt.NDArray[np.float64], directions_DD: npt.NDArray[np.float64], count: int, dims: int
 ) -> npt.NDArray[np.float32]:
-    """Return the whitening matrix, after which all directions vary alike, (D, K) float32.
+    """Return the matrix of the whitening transform, after which all directions vary alike, (D, K) float32.
 
     Few texts say little of the weak directions, which whitening would blow up; so the covariance is first drawn towards
     equal variances, by as much as the number of texts calls for (see `shrinkage`). Directions without any variance are
@@ -232,7 +232,7 @@ def _whitening(
 
 
 def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
-    """Return how far a covariance should be drawn towards equal variances, 0 to 1.
+    """Return how far a transform should draw a covariance towards equal variances, 0 to 1.
 
     Args:
         strength_D: its eigenvalues.
@@ -247,7 +247,7 @@ def shrinkage(strength_D: npt.NDArray[np.float64], count: int) -> float:
 
 
 def mean_cosine_of_sum(sum_D: npt.NDArray[np.float64], count: int) -> float:
-    """Return the mean cosine of all pairs of `count` unit vectors that add up to this: (|sum|² - N) / (N (N - 1)).
+    """Return the mean cosine of all pairs of `count` transformed unit vectors that add up to this.
 
     Source: Ethayarajh 2019, "How Contextual are Contextualized Word Representations?", section 4.1 (there by sampling).
     """

@@ -77,7 +77,7 @@ def token_batches(lengths_W: Ids, budget: int) -> Iterator[Ids]:
 
 
 def gathered(values: Ids, starts_S: Ids, lengths_S: Ids) -> Ids:
-    """Return the ids of some windows, one after the other: the stretches of `values` from `starts_S`, `lengths_S` long."""
+    """Return the ids of some windows, one after the other."""
     ends_S = np.cumsum(lengths_S)
     into = np.repeat(starts_S - (ends_S - lengths_S), lengths_S)
     picked: Ids = values[into + np.arange(len(into))]
@@ -98,7 +98,7 @@ def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
 
 
 def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) -> list[tuple[int, int]]:
-    """Return passages (first, stop) of whole sentences of one document, each of at most `size` tokens.
+    """Return windows (first, stop) of whole sentences of one document, each of at most `size` tokens.
 
     A passage repeats the last sentences of the one before where they have at most `overlap` tokens together. A
     sentence longer than `size` is a passage of its own.

@@ -91,6 +91,7 @@ class WordEncoder(TableEncoder):
         return joined([self._encode(run) for run in text_runs(texts)])
 
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """Encode some texts by word vectors."""
         found = self._rows.find(texts)
         sums_ND = sum_rows(self._weighted_VD, found)
         guessed = self._add_guesses(sums_ND, found.unknown)
@@ -106,7 +107,7 @@ class WordEncoder(TableEncoder):
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
     def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
-        """Add guesses from n-grams for words without a vector to the sums of their texts; return which words have a guess.
+        """Add guessed word vectors (n-grams) of unknown words to the sums of their texts.
 
         Args:
             sums_ND: the sums, changed.
@@ -177,7 +178,7 @@ def _words(split: WordSplit, phrases: KnownPhrases, text: str) -> list[str]:
 
 
 def _parquet(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Return batches of word vectors or n-grams as the bytes of a Parquet file."""
+    """Return batches of word vectors or n-grams of an encoder as the bytes of a Parquet file."""
     table, buffer = pa.Table.from_batches(batches), io.BytesIO()
     # vectors as they are: no codec shrinks them, and of 75 MB a query took 0.3 s to unpack
     packed = {
@@ -196,7 +197,7 @@ def _batches(parquet: bytes) -> list[pa.RecordBatch]:
 
 
 def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.float32]:
-    """Return the weight of each word by smooth inverse frequency: a / (a + p), with p a word's share of the text.
+    """Return the weight of each word vector by smooth inverse frequency: a / (a + p).
 
     Args:
         counts_V: how often each word occurs, the commonest first. Where all are 0 nobody counted, and p follows Zipf's law:
@@ -211,7 +212,7 @@ def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.flo
 
 
 def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the characters (start, stop) of each word, in order; an empty span where one is not found.
+    """Return the characters (start, stop) of each word that a word encoder knows, in order.
 
     Args:
         text: the text.
@@ -226,7 +227,7 @@ def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
-    """Return the span of one word that begins at `at` or later."""
+    """Return the span in a text of one word of a word encoder that begins at `at` or later."""
     for parts in ([word], word.split(PHRASE_SEPARATOR), [word.strip(_MARKS)]):
         found = [_run(spelled, parts, at) for spelled in (folded, text)]
         if spans := [span for span in found if span is not None]:
@@ -235,7 +236,7 @@ def _span(text: str, folded: str, word: str, at: int) -> tuple[int, int]:
 
 
 def _run(text: str, parts: Sequence[str], at: int) -> tuple[int, int] | None:
-    """Return the span of a phrase from the first of its parts to the last; None where a part is missing."""
+    """Return the span of a phrase of a word encoder from the first of its parts to the last; None: one is missing."""
     starts = []
     for part in parts:
         start = text.find(part, at)

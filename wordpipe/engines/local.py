@@ -96,6 +96,8 @@ def _make_side_by_side(
 
     def make_one(number: int) -> None:
         # each thread counts the units of its shard, and stops when the others have
+        """Make one shard in a thread of this machine."""
+
         def on_units(units: int) -> None:
             done[number] = units
             if leaving.is_set():
@@ -142,7 +144,7 @@ class WorkerProcess:
         self._stopped = False
 
     def make(self, number: int, on_units: OnUnits) -> None:
-        """Make a shard in the worker process, again if the process dies; see `ShardWork.make`.
+        """Make a shard in a worker process of this machine, again if the process dies; see `ShardWork.make`.
 
         Raises:
             PeerError: the process died three times.
@@ -185,7 +187,7 @@ class WorkerProcess:
             return _death(self.close())
 
     def _start(self) -> Connection:
-        """Start the worker process, send the work, and return the pipe to the process."""
+        """Start the worker process on this machine, send the work, and return the pipe to the process."""
         ours, theirs = Pipe()
         self._pipe = ours
         with theirs:

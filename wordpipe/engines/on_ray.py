@@ -126,7 +126,7 @@ def versions_of(libraries: Iterable[str]) -> dict[str, str]:
 
 
 def refuse_other_versions(expected: dict[str, str]) -> None:
-    """Refuse to work with other versions than those that the artifact is made with."""
+    """Refuse machines of a Ray cluster with other versions than those that the artifact is made with."""
     found = versions_of(name for name in expected if name != "wordpipe")
     if other := {name: one for name, one in found.items() if one != expected.get(name)}:
         names = ", ".join(f"{name} {one}" for name, one in other.items())
@@ -142,7 +142,7 @@ def _error_of(one: Any) -> WordpipeError | str | None:
 
 
 def outcome_of(one: Any) -> Any:
-    """Return the result of a Ray task; an error of wordpipe if the task could not begin; or the name of Ray's error.
+    """Return the result of a Ray task; an error of wordpipe if it could not begin; or the name of Ray's error.
 
     Raises:
         OSError, MemoryError, …: what the task raised, if it is none of ours.

@@ -57,7 +57,7 @@ class ShardWork(Protocol):
         ...
 
     def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
-        """Make what all shards need, once in each process or thread; one shard uses it at a time.
+        """Make what all shards of a stage's work need, once in each process or thread.
 
         Args:
             threads: that make a shard together.
@@ -67,7 +67,7 @@ class ShardWork(Protocol):
         ...
 
     def make(self, number: int, state: Any, on_units: "OnUnits") -> None:
-        """Make the files of a shard.
+        """Make the files of a shard of a stage's work.
 
         Args:
             number: of the shard.
@@ -92,7 +92,7 @@ class Engine(Protocol):
     """The interface of an engine, which makes the shards of a stage."""
 
     def make(self, work: ShardWork, numbers: Sequence[int], progress: "ShardProgress", opened: Any = None) -> None:
-        """Make the files of all these shards, in no promised order.
+        """Make the files of all these shards of a stage's work, in no promised order.
 
         Args:
             work: what is done.
@@ -141,7 +141,7 @@ def parts_of(error: WordpipeError) -> dict[str, Any]:
 
 
 def error_of_parts(parts: dict[str, Any]) -> WordpipeError:
-    """Return the error whose parts `parts_of` gave in another process."""
+    """Return the error of shard work whose parts `parts_of` gave in another process."""
     from wordpipe import errors
 
     kind = getattr(errors, parts["class"])

@@ -121,7 +121,7 @@ def work_together(
 def _size_of(
     there: dict[str, float], nodes: list[dict[str, Any]], workers: int | None, needs_gpu: bool | None
 ) -> tuple[int, bool]:
-    """Return the number of processes that the cluster has room for, and True if each has a GPU."""
+    """Return the number of processes to work together that the cluster has room for, True if each has a GPU."""
     gpus, processors = int(there.get("GPU", 0)), int(there.get("CPU", 0))
     size = workers or (gpus if needs_gpu is not False else 0) or sum(node["Alive"] for node in nodes)
     has_gpu = needs_gpu if needs_gpu is not None else gpus >= size
@@ -135,7 +135,7 @@ def _size_of(
 
 
 def _result(found: dict[int, Any]) -> Any:
-    """Return what the first of the processes returned.
+    """Return what the first of the processes that work together returned.
 
     Raises:
         WordpipeError: an error of a process; one that only says that another has failed comes last.
@@ -166,7 +166,7 @@ class _Group:
 
     @contextmanager
     def placed(self, report: Report) -> Iterator[list[tuple[Any, _Member]]]:
-        """Reserve a place in the cluster for each process, and yield the places with the identity of each process."""
+        """Reserve a place in the cluster for each process that works together, with its identity."""
         from ray.util.placement_group import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -200,7 +200,7 @@ class _Group:
         self, call: Callable[[Report], Any], members: list[tuple[Any, _Member]], versions: dict[str, str], report: Report,
         stop: Callable[[], int | None],
     ) -> dict[int, Any]:  # fmt: skip
-        """Run the call in all processes; return rank → result of `_run_in_process`, an earlier error, or Ray's word."""
+        """Run the call in all processes together; return rank → result of `_run_in_process`, or an earlier error."""
         from ray.util.queue import Empty, Queue
 
         reports = Queue(actor_options={"num_cpus": 0})
@@ -255,7 +255,7 @@ class _Group:
 
 
 def _place() -> tuple[str, str, int]:
-    """Return the machine and the address of this process, and a free port there."""
+    """Return the machine and the address of this process, where the others meet it, and a free port there."""
     context = import_ray().get_runtime_context()
     with socket.socket() as free:
         free.bind(("", 0))
@@ -265,7 +265,7 @@ def _place() -> tuple[str, str, int]:
 def _run_in_process(
     call: Callable[[Report], Any], member: _Member, here: Path, versions: dict[str, str], reports: Any
 ) -> dict[str, Any]:
-    """Run the call in a process; return its result, the parts of its error, or what was saved before a stop."""
+    """Run the call in one of the processes that work together; return its result, or the parts of its error."""
     os.environ.update(member.environment)
     try:
         refuse_other_versions(versions)
@@ -286,7 +286,7 @@ def _run_in_process(
 
 
 def _sender(reports: Any) -> Report:
-    """Return a report that sends progress to the queue; of reports of one phase in quick succession some are left out."""
+    """Return a report that sends the progress of processes that work together to the queue."""
     last: dict[str, Any] = {"phase": "", "at": 0.0}
 
     def send(progress: Progress) -> None:

@@ -116,7 +116,7 @@ class _Title:
 
 
 def shown_inline(tag: str) -> str:
-    """Return the text for one tag, comment or instruction within Markdown: a space for a block, the text of CDATA.
+    """Return the text for one HTML tag, comment or instruction within Markdown.
 
     >>> shown_inline("<br/>"), shown_inline("</b>"), shown_inline("<![CDATA[a]]>")
     (' ', '', 'a')
@@ -142,7 +142,7 @@ class _Walk:
         self._title: _Title | None = None  # of the heading that is open, until a block in it ends it
 
     def over(self, root: LexborNode) -> None:
-        """Walk over all in `root`, without recursion: it may be deep."""
+        """Walk over all in the root of an HTML page, without recursion: it may be deep."""
         node, depth = root, 0
         while True:
             tag = node.tag or _UNKNOWN
@@ -164,7 +164,7 @@ class _Walk:
                 node, depth, tag, is_entered = above, depth - 1, above.tag or _UNKNOWN, True
 
     def _enter(self, node: LexborNode, tag: str) -> bool:
-        """Take an element, a text or a comment; return True if its children are to be visited."""
+        """Take an element, a text or a comment of HTML; return True if its children are to be visited."""
         out = self.outline
         if tag[0] == "-":
             if tag == "-text":
@@ -187,7 +187,7 @@ class _Walk:
         return True
 
     def _begin(self, node: LexborNode, tag: str) -> None:
-        """Open an element whose children are visited."""
+        """Open an HTML element whose children are visited."""
         if self._code is not None:
             self._code_line(tag)
             self._codes += tag == "pre"
@@ -199,7 +199,7 @@ class _Walk:
             self._begin_block(node, tag)
 
     def _words(self, text: str) -> None:
-        """Words of code or of a title, where one is open, or of a paragraph."""
+        """Take words of an HTML page: of code or of a title, where one is open, or of a paragraph."""
         if self._code is not None:
             self._code[1].append(text)
         elif self._title is None:
@@ -247,7 +247,7 @@ class _Walk:
             self.outline.block()
 
     def _code_line(self, tag: str) -> None:
-        """A block in code begins or ends: what follows is another line."""
+        """Begin another line of code: a block of HTML in code begins or ends."""
         assert self._code is not None, "code is open"
         pieces = self._code[1]
         if tag == "br" or (tag in _BLOCKS and pieces and not pieces[-1].endswith(("\n", "\r"))):
@@ -324,7 +324,7 @@ def _is_mostly_links(node: LexborNode) -> bool:
 
 
 def _with_lines(text: str, line: int) -> str:
-    """Return the page with a comment before each block that says its line, without its own comments, and not too deep."""
+    """Return the HTML page with a comment before each block that says its line, and not too deep."""
     pieces: list[str] = []
     done = at = 0  # as far as the text was copied; as far as its lines were counted
     place, counted = line, 0
@@ -373,7 +373,7 @@ def _end_of(name: str) -> re.Pattern[str]:
 
 
 def _not_shown(text: str, mark: re.Match[str], closes: list[int]) -> tuple[str, int] | None:
-    """Return the text for a comment, instruction or CDATA that begins with a mark, and its end; None if it never ends.
+    """Return the text for an HTML comment, instruction or CDATA that begins with a mark, and its end.
 
     `closes` keeps where the next "?>" is, -1 where there is none.
     """
@@ -458,7 +458,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
 
 
 def _declared(head: bytes) -> str | None:
-    """Return the encoding that a page declares."""
+    """Return the encoding that an HTML page declares."""
     if head.startswith(b"\xef\xbb\xbf"):
         return None
     found = _CHARSET.search(_COMMENT.sub(b"", head)) or _XML.match(head)
@@ -466,7 +466,7 @@ def _declared(head: bytes) -> str | None:
 
 
 def _encoding_of(label: str) -> str | None:
-    """Return Python's name of an encoding of text, "utf-8" too; None where there is none."""
+    """Return Python's name of an HTML page's encoding, "utf-8" too; None where there is none."""
     for name in (label, label.removeprefix("x-"), label.removesuffix("-i"), label.replace("windows-", "cp")):
         try:
             known = codecs.lookup(name)

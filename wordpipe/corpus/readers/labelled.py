@@ -128,7 +128,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
 
 
 def _columns(cells: list[str], number: int, fields: Fields) -> int:
-    """Return the number of columns of a CoNLL file, by the first line with a token; note which column is read."""
+    """Return the number of columns of a CoNLL file of labelled words; note which column is read."""
     if len(cells) < _LEAST_COLUMNS:
         raise InputError(
             "a line has a token but no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
@@ -200,7 +200,7 @@ def _fast_labels(line: str) -> tuple[list[str], str]:
 
 
 def _one_label(line: str, mark: str | None) -> tuple[list[str], str]:
-    """Return the label of a line, if it has one, and its text."""
+    """Return the label of a line of labelled text, if it has one, and its text."""
     if mark is None:
         label, *rest = line.split(maxsplit=1)
         return [label], rest[0] if rest else ""
@@ -278,7 +278,7 @@ def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str
 
 
 def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
-    """Return an answer of SQuAD as a span; or None, and what is wrong."""
+    """Return an answer of labelled text (SQuAD) as a span; or None, and what is wrong."""
     known = answer if isinstance(answer, dict) else {}
     text, start = known.get("text"), known.get("answer_start")
     if not isinstance(text, str) or not text or type(start) is not int:
@@ -290,7 +290,7 @@ def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def _articles(text: "_JsonText") -> Iterator[Any]:
-    """Yield the items of the list `data` of one JSON object, one at a time; its other members are skipped."""
+    """Yield the items of the list `data` of a SQuAD file, one at a time; its other members are skipped."""
     others = "write one JSON object per line: jq -c '{}' FILE > FILE.jsonl"
     if (mark := text.peek()) != "{":
         got = "a list" if mark == "[" else repr(mark) if mark else "nothing"
@@ -338,7 +338,7 @@ class _JsonText:
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
 
     def peek(self) -> str:
-        """Return the next character that is no white space; nothing at the end."""
+        """Return the next character of a SQuAD file's JSON that is no white space; nothing at the end."""
         while True:
             found = _WHITE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -354,7 +354,7 @@ class _JsonText:
         self._at += 1
 
     def items(self) -> Iterator[Any]:
-        """Yield the items of the list that begins here."""
+        """Yield the items of the list of a SQuAD file's JSON that begins here."""
         self.take("[")
         while self.peek() != "]":
             yield self.value()
@@ -364,7 +364,7 @@ class _JsonText:
         self.take("]")
 
     def value(self) -> Any:
-        """Return the next value. Raises InputError: it is none, too long, or nested too deep."""
+        """Return the next value of a SQuAD file's JSON. Raises InputError: it is none, too long, or nested too deep."""
         self.peek()
         while True:
             held, self.repeated = len(self._text) - self._at, None
@@ -387,7 +387,7 @@ class _JsonText:
             return value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object of JSON as a dict; note a key that it has twice."""
+        """Return an object of a SQuAD file's JSON as a dict; note a key that it has twice."""
         try:
             return without_repeats(pairs)
         except RepeatedFieldError as error:
@@ -400,7 +400,7 @@ class _JsonText:
         return InputError(what, where=f"{self._source}, line {line}", **more)
 
     def _read(self, wanted: int) -> bool:
-        """Read about so many more characters of JSON; what was taken is forgotten. False at the end."""
+        """Read about so many more characters of a SQuAD file; what was taken is forgotten. False at the end."""
         found, size = [self._text[self._at :]], 0
         for part in self._parts:
             found.append(part)

@@ -75,7 +75,7 @@ def says_delimiter(first: bytes) -> bool:
 
 
 def _is_object(line: str) -> bool:
-    """True if a line is an object of JSON."""
+    """True if a line is an object of JSON Lines."""
     if not line.lstrip().startswith("{"):
         return False
     try:
@@ -99,7 +99,7 @@ def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
 
 
 def _counting_lines(blocks: Iterator[bytes], source: Source) -> Iterator[bytes]:
-    """Yield the blocks; `source.seen` counts their lines."""
+    """Yield the blocks of a file of lines; `source.seen` counts its lines."""
     block = b"\n"
     for block in filter(None, blocks):
         source.seen.lines += block.count(b"\n")
@@ -116,7 +116,7 @@ def text_records(
     newline: Newline,
     max_bytes: int,
 ) -> Iterator[Record]:
-    r"""Yield records of numbered lines, each with its "\n"; a record beyond `max_bytes` is given in parts as it grows.
+    r"""Yield records of numbered lines of plain text; a record beyond `max_bytes` is given in parts as it grows.
 
     Args:
         lines: what `Decoder.lines` gives; the parts of one long line share its number.
@@ -239,7 +239,7 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
 
 
 def _head(records: Iterator[tuple[int, int, dict[str, Any]]]) -> list[tuple[int, int, dict[str, Any]]]:
-    """Return the first records of JSON Lines, CSV or TSV, by which the fields are known; the others stay in the iterator."""
+    """Return the first records of lines of JSON, CSV or TSV, by which the fields are known."""
     head, chars = [], 0
     for record in records:
         head.append(record)
@@ -353,7 +353,7 @@ def _rows(
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Return different names of columns: a number is added to a name that came before."""
+    """Return different names of columns of a CSV or TSV: a number is added to a name that came before."""
     found: dict[str, None] = {}
     for name in names:
         number, unique = 1, name
@@ -485,7 +485,7 @@ class _Lines:
             self.source.seen.note(block)
 
     def _tidied(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks, each lone carriage return a space; ends of lines are counted."""
+        """Yield the blocks of a CSV, each lone carriage return a space; ends of lines are counted."""
         held = b""  # a carriage return at the end of a block, of which the next one says what it is
         for block in blocks:
             block = held + block

@@ -44,7 +44,7 @@ _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "fals
 
 
 def read(opened: Opened) -> Iterator[Record]:
-    """Return the sections of a file; its blocks and lines are taken as they are, without what the markup means."""
+    """Return the sections of a Markdown file; its blocks and lines are taken as they are."""
     settings = opened.settings
     if settings.documents in ("auto", "file") and not settings.first_line_title:
         return read_sections(opened, MARKUP)
@@ -84,7 +84,7 @@ class _Walk:
         self._from = 0  # where they begin
 
     def over(self) -> None:
-        """Tell of all events in order."""
+        """Report all events of a Markdown parser in order."""
         from pyromark import Options, events_with_range
 
         options = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH
@@ -212,7 +212,7 @@ def _alert(text: str) -> str:
 
 
 def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
-    """Return the fields at the head of a text, by name, and where the text itself begins; no fields and 0 where it has none.
+    """Return the fields at the head of a Markdown text, by name, and where the text itself begins.
 
     Comments, and fields that come again, are counted.
     """
@@ -299,7 +299,7 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of TOML as JSON has values: times as text."""
+    """Return a value of front matter in TOML as JSON has values: times as text."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list):

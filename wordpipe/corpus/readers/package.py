@@ -142,7 +142,7 @@ def package_records(package: str, ledger: Ledger) -> Iterator[Record]:
 
 
 def _title(doc: Docstring, library: "_Library", names: Mapping[tuple[str, str], str]) -> str | None:
-    """Return the public name of what is documented, or None."""
+    """Return the public name of what a docstring of a package documents, or None."""
     name = library.public_name(doc.home, doc.name, names) if doc.home and doc.name else None
     name = name or ".".join(part for part in (doc.home, doc.name) if part)
     top, dot, rest = name.partition(".")
@@ -166,7 +166,7 @@ class _Library:
         self._ledger = ledger
 
     def module(self, name: str) -> Module | None:
-        """Return the module of a name; None if the package has no Python source of that name."""
+        """Return the module of a package by its name; None if the package has no Python source of that name."""
         if name in self.modules:
             return self.modules[name]
         self.modules[name] = None
@@ -334,7 +334,7 @@ def _indent(line: str) -> int:
 
 
 def parse_module(name: str, path: Path, *, is_init: bool) -> Module:
-    """Return the docstrings and names of a module, from its source.
+    """Return the docstrings and names of a module of a package, from its source.
 
     Raises:
         SyntaxError, ValueError, RecursionError: it is no Python of this version.
@@ -357,7 +357,7 @@ def parse_module(name: str, path: Path, *, is_init: bool) -> Module:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when a module is imported, those under `if`, `try` and `with` included."""
+    """Yield the statements that run when a module of a package is imported, those under `if` included."""
     for statement in body:
         yield statement
         for block in ("body", "orelse", "finalbody"):
@@ -439,7 +439,7 @@ def _docstring(home: str, name: str, raw: str, line: int) -> Docstring:
 
 
 def _defined(home: str, outer: str, body: list[ast.stmt]) -> Iterator[Docstring]:
-    """Yield the docstrings of public classes and functions in a body, methods included."""
+    """Yield the docstrings of public classes and functions in a body of a package's source."""
     for node in _statements(body):
         if isinstance(node, _Definition) and not node.name.startswith("_"):
             yield from _own(home, f"{outer}{node.name}", node)
@@ -448,7 +448,7 @@ def _defined(home: str, outer: str, body: list[ast.stmt]) -> Iterator[Docstring]
 
 
 def _assigned(module: Module, statement: ast.stmt) -> _Documented:
-    """Yield what a statement documents: `add_newdoc`, `add_docstr`, `x.__doc__ = …`, `__doc__ = …`."""
+    """Yield the docstrings that a statement of a package assigns: `add_newdoc`, `x.__doc__ = …`."""
     match statement:
         case ast.Assign(targets=[ast.Name(id="__doc__")], value=value):
             yield module.name, "", value
@@ -463,7 +463,7 @@ def _assigned(module: Module, statement: ast.stmt) -> _Documented:
 
 
 def _called(module: Module, call: ast.Call, target: str | None) -> _Documented:
-    """Yield what a call documents; its result may be assigned to the name `target`."""
+    """Yield the docstrings that a call in a package's source gives; its result may be named `target`."""
     match (_dotted(call.func) or "").rpartition(".")[2].lstrip("_"), call.args:
         case "add_docstr", [thing, text]:  # (torch.abs, doc); where it is assigned to a name, that is documented
             name = target or _dotted(thing)
@@ -491,7 +491,7 @@ def _called(module: Module, call: ast.Call, target: str | None) -> _Documented:
 
 
 def _new_docs(module: Module, home: str, name: str, text: ast.expr) -> _Documented:
-    """Yield what `add_newdoc` documents: a name, or methods of a class."""
+    """Yield the docstrings that `add_newdoc` gives: of a name, or of methods of a class."""
     for pair in text.elts if isinstance(text, ast.List) else [text]:
         match pair:
             case ast.Tuple(elts=[thing, doc]):
@@ -502,7 +502,7 @@ def _new_docs(module: Module, home: str, name: str, text: ast.expr) -> _Document
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """Return `a.b.c` as text; None for any other expression."""
+    """Return `a.b.c` in a package's source as text; None for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (left := _dotted(node.value)):
@@ -516,7 +516,7 @@ def is_private(name: str) -> bool:
 
 
 def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MAX_DEPTH) -> str | None:
-    """Return the string that an expression stands for, found in at most `depth` steps; None where reading alone cannot say.
+    """Return the string that an expression in a package's source stands for; None where reading cannot say.
 
     `texts` are the expressions that names of its module are assigned.
     """
@@ -547,7 +547,7 @@ def string_value(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = _MA
 
 
 def _fill(template: str, texts: Mapping[str | None, str | None]) -> str:
-    """Return the template with known placeholders filled in, unknown ones taken out, doubled braces made single."""
+    """Return the docstring's template with known placeholders filled in, unknown ones taken out."""
     count = iter(range(template.count("{")))
 
     def value(match: re.Match[str]) -> str:

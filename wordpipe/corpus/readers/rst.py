@@ -139,7 +139,7 @@ class _Walk:
         out.row()
 
     def _marked(self, node: Any, level: int) -> None:
-        """Walk a node with a name before its text (field, option, footnote, admonition), or any other node."""
+        """Walk a node of reStructuredText with a name before its text, or any other node."""
         out, kind = self.outline, node.tagname
         children, said = node.children, _SAID.get(kind) or node.get("said")
         mark = f"{said}: " if said else ""
@@ -177,7 +177,7 @@ class _Walk:
             self._lists[-1] = number + 1
 
     def _text(self, node: Any) -> str:
-        """The words of a paragraph: substitutions filled in where they are defined here, images by their description."""
+        """Return the words of a paragraph of reStructuredText: substitutions filled in, images by their description."""
         if not node.children or node.tagname == "#text":
             return node.get("alt", "") if node.tagname == "image" else str(node.astext())
         pieces = []
@@ -219,7 +219,7 @@ def _settings() -> Any:
 
 @cache
 def _machine() -> tuple[Callable[[], Any], Any]:
-    """Makes docutils' machine, which knows every directive; and its reader of words, which knows every role."""
+    """Make docutils' machine for reStructuredText, which knows every directive and every role."""
     from docutils import nodes
     from docutils.parsers.rst import states
     from docutils.utils import unescape
@@ -260,6 +260,7 @@ def _machine() -> tuple[Callable[[], Any], Any]:
 
         def unknown_directive(self, type_name: str) -> Any:
             # the lines of the directive
+            """Read a directive of reStructuredText that docutils does not know."""
             name, machine = type_name.lower(), self.state_machine  # type: ignore[attr-defined]
             line, mark = machine.abs_line_number(), _MARK.search(machine.line)
             assert mark is not None, "this is the line of a directive"
@@ -322,7 +323,7 @@ def _ignored(*_: object) -> None:
 
 
 def _parted(lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines of a directive are its argument, and where its content begins; options stand between."""
+    """Return how many lines of a reStructuredText directive are its argument, and where its content begins."""
     head = 0
     while head < len(lines) and lines[head].strip() and not _OPTION.match(lines[head]):
         head += 1
@@ -333,7 +334,7 @@ def _parted(lines: Sequence[str]) -> tuple[int, int]:
 
 
 def _said_by_role(text: str) -> str:
-    """Return the visible text of a role: the title of "title <target>", the last part of "~a.b.c".
+    """Return the visible text of a role of reStructuredText: the title of "title <target>".
 
     >>> _said_by_role("the list <list>"), _said_by_role("~numpy.linalg.eigh")
     ('the list', 'eigh')

@@ -98,7 +98,7 @@ class Outline:
         self.words(whole[cut:])  # of a title as long as a page the rest is text
 
     def words(self, text: str) -> None:
-        """Words of a paragraph, white space as it comes: a row of it is one space, and each newline in it one line further."""
+        """Add words of a paragraph to the open section, white space as it comes: a row of it is one space."""
         for number, line in enumerate(text.split("\n")):
             if number:
                 self.line += 1
@@ -112,7 +112,7 @@ class Outline:
                 self._space = True
 
     def verbatim(self, text: str) -> None:
-        r"""Code, kept as it is but for the blank lines around it; an "\r" ends a line that goes on in the source."""
+        r"""Add code to the open section, as it is but for the blank lines around it."""
         self.block()
         body = text.rstrip()
         start = body.rfind("\n", 0, len(body) - len(body.lstrip())) + 1  # its first line may be indented
@@ -129,7 +129,7 @@ class Outline:
         self.block()
 
     def block(self, *, tight: bool = False, mark: str = "") -> None:
-        """The paragraph ends here. The next one follows without a blank line where it is `tight`, and begins with the mark."""
+        """End the paragraph of a section. The next follows without a blank line where it is `tight`."""
         if mark:
             self._gap, self._mark = "\n" if tight else "\n\n", mark
         elif not self._mark:  # the first paragraph of a list item stands beside its mark
@@ -151,7 +151,7 @@ class Outline:
         self._cell, self._space = True, False
 
     def anchor(self, name: str) -> str:
-        """Return the name, with -1, -2 … behind it where it was given before, as GitHub numbers headings."""
+        """Return the anchor of a section's heading, with -1, -2 … behind it where it was given before."""
         number = self._anchors.get(name)
         self._anchors[name] = 0 if number is None else number
         if number is None:
@@ -178,7 +178,7 @@ class Outline:
         self.sections.clear()
 
     def _begin(self) -> None:
-        """Append the separator before the next words, and note from which line these words come."""
+        """Append the separator before the next words of a section, and note their line."""
         if self._pieces:
             self._add(_CELL if self._cell else self._gap or " " * self._space)
         self._place()
@@ -203,7 +203,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def _joined(title: str | None, path: tuple[str, ...]) -> str | None:
-    """Return the headings as one title, after the document's own where it says something that they do not.
+    """Return the headings of a section as one title, after the document's own where it says something more.
 
     >>> _joined("Queues - Handbook", ("Queues", "Limits"))
     'Handbook › Queues › Limits'
@@ -251,7 +251,7 @@ def section_records(
     ledger: Ledger,
     carry: Callable[[dict[str, Any]], Record | None] = lambda fields: None,
 ) -> Iterator[Record]:
-    """Yield records of numbered lines; each line has its newline, as from `Decoder.lines`.
+    """Yield the records of the sections of a document, from numbered lines with their newline.
 
     Args:
         lines: of the source.
@@ -309,7 +309,7 @@ def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> 
 
 
 def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
-    """Yield number of the first line, and text, of each part; lines that are missing, as they were no UTF-8, are blank."""
+    """Yield number of the first line, and text, of each part of a document with sections."""
     held: list[str] = []
     size, first, after, cut = 0, 1, 1, 0
     for number, line in lines:
@@ -332,7 +332,7 @@ def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int
 
 
 def _joined_sections(sections: list[Section]) -> list[Section]:
-    """Return all as one: the headings stand in the text, but for the first where it is the title of all."""
+    """Return all sections as one: the headings stand in the text, but for the document's title."""
     if not sections:
         return []
     top = sections[0].path[:1] if all(one.path[:1] == sections[0].path[:1] for one in sections) else ()

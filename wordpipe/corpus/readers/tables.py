@@ -74,7 +74,7 @@ def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> 
 
 
 def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
-    """Yield the records of rows, once the first rows have shown the fields."""
+    """Yield the records of a table's rows, once the first rows have shown the fields."""
     number, is_first, text_field = 0, True, fields.settings.text_field
     for batch in batches:
         width = batch.nbytes // max(1, len(batch))
@@ -264,7 +264,7 @@ def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dic
 
 
 def _known(value: Any) -> Any:
-    """Return a value of a program as JSON has it, or as an Arrow scalar; as text where neither has it. NaN is no value.
+    """Return a value of a program's table as JSON has it, or as an Arrow scalar; else as text. NaN is no value.
 
     Raises:
         RepeatedFieldError: two names of a mapping are one as text.
@@ -288,7 +288,7 @@ def _known(value: Any) -> Any:
 
 
 def _known_of_numpy(value: Any) -> Any:
-    """Return a value of NumPy as a value of JSON or Arrow."""
+    """Return a value of a table in NumPy's type as a value of JSON or Arrow."""
     if isinstance(value, np.ndarray):
         return _known([*value] if value.dtype.kind in "mM" else value.tolist())  # which of times are numbers
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -297,7 +297,7 @@ def _known_of_numpy(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Return a value as an Arrow scalar; as text where Arrow has no type for the value."""
+    """Return a value of a table as an Arrow scalar; as text where Arrow has no type for the value."""
     if isinstance(value, Decimal) and not value.is_finite():
         return None if value.is_nan() else float(value)
     try:
