@@ -54,7 +54,7 @@ def face(
 
 
 def imports_for_types(source: str) -> dict[str, tuple[str, str]]:
-    """Return each name imported under `if TYPE_CHECKING:` at the top level → its module and its name there."""
+    """Return each name imported under `if TYPE_CHECKING:`, which a lazy face loads → its module and its name."""
     import ast
 
     return {

@@ -43,7 +43,7 @@ _PASSAGES = 64  # whose sentences are kept, for the next question on them
 
 
 def commonest(values: Iterable[T]) -> T:
-    """Return the most frequent label or tag; of equally frequent ones the first by its name.
+    """Return the most frequent label or tag, the baseline that reads nothing; of equals the first by its name.
 
     >>> commonest(["b", "a", "b", "a"])
     'a'
@@ -91,7 +91,7 @@ class TfidfModel:
 
     @classmethod
     def fit(cls, texts: Sequence[tuple[str, ...]], wanted: Sequence[Any], outputs: Outputs) -> "TfidfModel":
-        """Learn from N texts, or N pairs of texts.
+        """Learn a baseline from N texts, or N pairs of texts.
 
         Args:
             texts: one or two strings each.
@@ -127,7 +127,7 @@ class TfidfModel:
         return np.asarray(features_NF @ self.weights + self.bias, np.float64)
 
     def predict(self, texts: Sequence[tuple[str, ...]]) -> list[Any]:
-        """Return a label, a tuple of labels (those more probable than not), or a number for each text."""
+        """Return the baseline's label, tuple of labels, or number for each text."""
         scores_NV = self.scores(texts)
         if self.outputs == "score":
             return [float(one) for one in scores_NV[:, 0]]
@@ -148,7 +148,7 @@ Loss = Callable[[Floats, Floats], tuple[float, Floats]]
 
 
 def fit_linear(features_NF: Any, wanted_NV: Floats, loss: Loss, penalty: float) -> tuple[Floats, Floats]:
-    """Return the weights (F, V) and bias (V,) of a linear model with the least loss + penalty / 2 · |weights|², by L-BFGS.
+    """Return the weights (F, V) and bias (V,) of a linear baseline with the least penalised loss, by L-BFGS.
 
     The loss is divided by N in the search: the gradient at which it ends (1e-5) then means the same for few texts and many.
 
@@ -204,7 +204,7 @@ class Gazetteer:
 
     @classmethod
     def fit(cls, texts: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]) -> "Gazetteer":
-        """Learn from the words of texts and their tags."""
+        """Learn the baseline of tags from the words of texts and their tags."""
         seen: defaultdict[tuple[str, ...], Counter[tuple[str, ...]]] = defaultdict(Counter)
         every: Counter[str] = Counter()
         for words, own in zip(texts, tags, strict=True):
@@ -216,7 +216,7 @@ class Gazetteer:
         return cls(known, max(map(len, known), default=0), usual)
 
     def predict(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The tags of a text's words: from left to right the longest span that is known."""
+        """Return the baseline's tags of a text's words: from left to right the longest span that is known."""
         found: list[str] = []
         while len(found) < len(words):
             at = len(found)

@@ -20,7 +20,7 @@ _ROUNDS = 60  # of the golden section: the interval is then 1e-11 of what it was
 
 
 def probabilities_of(logits_NV: Floats, temperature: float, kind: Kind) -> npt.NDArray[np.float64]:
-    """Return probabilities (N, V) of scores: a softmax over the labels, or a sigmoid of each."""
+    """Return calibrated probabilities (N, V) of scores: a softmax over the labels, or a sigmoid of each."""
     scaled_NV = np.asarray(logits_NV, np.float64) / temperature
     if kind == "several":
         return np.exp(-np.logaddexp(0.0, -scaled_NV))
@@ -31,7 +31,7 @@ def probabilities_of(logits_NV: Floats, temperature: float, kind: Kind) -> npt.N
 
 
 def log_loss(logits_NV: Floats, labels: npt.NDArray[np.integer], temperature: float, kind: Kind) -> float:
-    """Return the mean negative log-probability of the true labels, in nats.
+    """Return the mean negative log-probability of the true labels, in nats, which calibration lowers.
 
     Args:
         logits_NV: of the classifier.
@@ -99,7 +99,7 @@ def choose_thresholds(probabilities_NV: Floats, labels_NV: npt.NDArray[np.intege
 def choose_no_answer(
     no_answer_N: npt.NDArray[np.float64], f1_N: npt.NDArray[np.float64], none_N: npt.NDArray[np.bool_]
 ) -> float:
-    """Return the probability of no answer from which on none is given, by the best mean F1; half-way between two that occur.
+    """Calibrate a reader: return the probability of no answer from which on none is given, by the best mean F1.
 
     Args:
         no_answer_N: of each question.

@@ -59,7 +59,7 @@ class TextEncoder:
         tokenizer.enable_truncation(max_len, strategy="longest_first")
 
     def encode(self, texts: Sequence[tuple[str, ...]], *, words: bool = False) -> list[Encoded]:
-        """Encode texts, or pairs of texts.
+        """Encode texts, or pairs of texts, as examples for a head.
 
         Args:
             texts: one or two strings each.
@@ -70,7 +70,7 @@ class TextEncoder:
         return [self._of(one, text[0] if words else None) for one, text in zip(found, texts, strict=True)]
 
     def _of(self, found: "Encoding", text: str | None) -> Encoded:
-        """Return one encoded text or pair as the ids that the model reads."""
+        """Return one encoded text or pair of an example as the ids that the model reads."""
         kinds = found.type_ids
         second = kinds.index(1) if 1 in kinds else len(kinds)
         special = sum(found.special_tokens_mask)
@@ -80,7 +80,7 @@ class TextEncoder:
 
 
 def first_tokens(found: "Encoding", words: Sequence[tuple[int, int]]) -> Ints:
-    """Return the first token that has a character of each word; -1 where none has."""
+    """Return the first token that has a character of each word of an example; -1 where none has."""
     places, word = np.full(len(words), -1, np.int32), 0
     for place, ((begin, end), part) in enumerate(zip(found.offsets, found.sequence_ids, strict=True)):
         if part is None or begin == end:
@@ -258,7 +258,7 @@ class HeadTargets:
 
     @cached_property
     def n_targets(self) -> Tensor:
-        """The divisor of the summed loss: texts, labelled positions, or the weights of their labels."""
+        """Return the divisor of the summed loss of a batch of examples: texts, labelled positions, or weights."""
         device = self.given.device
         if self.weights is not None:
             return self.weights[torch.from_numpy(self.given.targets[:, 0]).long()].sum().to(device)
@@ -266,7 +266,7 @@ class HeadTargets:
         return torch.tensor(float(number), device=device)
 
     def rows(self, first: int, last: int) -> "HeadTargets":
-        """Return the texts `first` to `last` - 1 of the batch."""
+        """Return the examples `first` to `last` - 1 of the batch."""
         given, ends = self.given, np.cumsum(self.given.lengths)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[min(last, len(self)) - 1])
         targets = given.targets[begin:end] if self.per_position else given.targets[first:last]
@@ -274,7 +274,7 @@ class HeadTargets:
         return HeadTargets(part, self.per_position, self.weights)
 
     def packed(self, *, segments: bool) -> "tuple[Packed, Tensor | None]":
-        """Return the ids of the batch, packed, and which text of a pair each belongs to, where a model has segments."""
+        """Return the ids of a batch of examples, packed, and which text of a pair each belongs to."""
         given = self.given
         multiple = 1 if given.device.type == "cpu" else 8
         ids = pack(given.ids, given.lengths, multiple=multiple).to(given.device)
@@ -284,7 +284,7 @@ class HeadTargets:
         return ids, which.ids.to(given.device)
 
     def labels(self, packed: "Packed") -> Tensor:
-        """Return the targets in the order of the scores: (S, width), or of each packed position, (N,)."""
+        """Return the targets of a batch of examples in the order of the scores: (S, width), or (N,) of packed positions."""
         given = self.given
         if not self.per_position:
             return torch.from_numpy(given.targets[packed.order]).to(given.device)
@@ -318,7 +318,7 @@ def scores_of(model: HeadedModel, targets: HeadTargets) -> tuple[Tensor, "Packed
 
 
 def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0) -> Tensor:
-    """Return the loss of a head summed over the targets, in nats (of a score: its squared error), float32.
+    """Return the loss of a head on a batch of examples, summed, in nats (of a score: its squared error), float32.
 
     Divided by `n_targets` it is that of transformers: cross-entropy, weighted by its labels' weights; binary cross-entropy,
     the mean over labels; the squared error; cross-entropy over the positions that have a label; of an answer the mean of those
@@ -331,7 +331,7 @@ def head_loss_sum(model: Any, targets: HeadTargets, label_smoothing: float = 0.0
 def loss_of_scores(
     scores: Tensor, packed: "Packed", head: HeadConfig, targets: HeadTargets, label_smoothing: float = 0.0
 ) -> Tensor:
-    """Return the loss of a head's scores that are there already, see `head_loss_sum` and `scores_of`."""
+    """Return the loss of a batch of examples whose scores are there already, see `head_loss_sum`."""
     wanted = targets.labels(packed)
     return (
         _span(scores, wanted.long(), packed)
@@ -373,7 +373,7 @@ def _tokens(scores: Tensor, wanted: Tensor, targets: HeadTargets, smoothing: flo
 
 
 def _span(scores: Tensor, wanted_S2: Tensor, packed: Packed) -> Tensor:
-    """Return the loss of answers; padding is left out, which transformers counts as a possible place."""
+    """Return the loss of a batch of examples with answers; padding is left out, unlike in transformers."""
     total, first = scores.new_zeros(()), 0
     for scores_BT2, real_BT in zip(packed.runs(scores), packed.real, strict=True):
         B, T, _ = scores_BT2.shape

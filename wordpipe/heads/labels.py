@@ -142,7 +142,7 @@ _GOES_ON, _ENDS = frozenset("IEL"), frozenset("ESLU")
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """Return the places of the words of a tagged text, in characters: whatever white space parts.
+    """Return the places of the words of a text with labelled words (tags), in characters.
 
     >>> words_of("New  York!")
     [(0, 3), (5, 10)]

@@ -75,7 +75,7 @@ def height_of(name: str, n_layers: int) -> int:
 def layered_optimiser(
     model: HeadedModel, *, lr: float, layer_decay: float, weight_decay: float, freeze: int
 ) -> torch.optim.Optimizer:
-    """Return AdamW whose rate falls from the head down, layer by layer; frozen weights want no gradient from then on.
+    """Return a head's AdamW whose rate falls from the head down, layer by layer; frozen weights have no gradient.
 
     Args:
         model: on the device where it is trained.
@@ -156,7 +156,7 @@ class HeadLearner(Generic[L]):
         return self._measure(self._held_out)
 
     def validate(self) -> Measured | None:
-        """Measure the held-out texts, and keep the weights if they are the best so far."""
+        """Measure the head on the held-out texts, and keep the weights if they are the best so far."""
         scores, targets, loss = self.measured()
         figures = {name: float(value) for name, value in self._figures(scores, targets).items()}
         self._looked += 1
@@ -193,7 +193,7 @@ class HeadLearner(Generic[L]):
 def measured_texts(
     model: HeadedModel, execution: Execution, examples: LabelledExamples, *, per_position: bool
 ) -> MeasuredTexts:
-    """Return a head's scores and the targets of all texts, in their order, and the mean loss."""
+    """Return the scores of a head that learns and the targets of all texts, in their order, and the mean loss."""
     was_training, has_rows = model.training, model.head_config.kind != "sequence"
     model.eval()
     # one place for each text, filled in the order of their lengths
@@ -255,7 +255,7 @@ class SeenRows:
         return self._table_VD[self.numbers]
 
     def whole(self, model: HeadedModel) -> HeadedModel:
-        """Return a trained model with its whole embedding table, on the CPU: for the end, when nothing more is learned."""
+        """Return a trained model with a head, with its whole embedding table, on the CPU: nothing more is learned."""
         model = model.cpu().eval()
         table_VD = self._table_VD.clone().index_copy_(0, self.numbers, model.embedding.detach())
         model.embedding = torch.nn.Parameter(table_VD)

@@ -105,7 +105,7 @@ Prediction = Classified | Tagged | Answered
 def classified(
     scores_V: Floats, labels: Sequence[str], problem: str, temperature: float, thresholds: npt.NDArray[np.floating], cut: int
 ) -> Classified:  # fmt: skip
-    """Return the labels that the scores of a text mean.
+    """Return the predicted labels that the scores of a text mean.
 
     Args:
         scores_V: of the head.
@@ -127,7 +127,7 @@ def classified(
 def tagged(
     text: str, scores_WV: Floats, read: npt.NDArray[np.bool_], labels: Sequence[str], temperature: float
 ) -> Tagged:
-    """Return the tags that the scores of a text's words mean; the sequence of tags is a legal one.
+    """Return the predicted tags that the scores of a text's words mean; the sequence of tags is a legal one.
 
     Args:
         text: as it was given.
@@ -170,7 +170,7 @@ class HeadPredictor:
             yield from zip(some, encoded, self._scores(encoded), strict=True)
 
     def _scores(self, encoded: Sequence["Encoded"]) -> list[np.ndarray[Any, Any]]:
-        """Return the scores of texts, in batches of about one length."""
+        """Return the scores of texts to predict, in batches of about one length."""
         found: list[Any] = [None] * len(encoded)
         order = sorted(range(len(encoded)), key=lambda place: len(encoded[place].ids))
         while order:
@@ -183,7 +183,7 @@ class HeadPredictor:
         return found
 
     def _batch(self, some: Sequence["Encoded"]) -> tuple[Any, list[np.ndarray[Any, Any]]]:
-        """Return the places and the scores of a batch of texts."""
+        """Return the places and the scores of a batch of texts to predict."""
         import torch
 
         from wordpipe.heads.examples import segments_of

@@ -92,14 +92,14 @@ class Passage:
         return (first, last) if first <= last else None
 
     def characters_of(self, first: int, last: int) -> tuple[int, int]:
-        """Return the stretch of the text from a token to another, without white space at its ends."""
+        """Return the stretch of a passage that a reader answers with, between two tokens, without white space at its ends."""
         start, end = int(self.offsets[first, 0]), int(self.offsets[last, 1])
         found = self.text[start:end]
         start += len(found) - len(found.lstrip())
         return start, max(start, end - (len(found) - len(found.rstrip())))
 
     def targets(self, tokens: tuple[int, int] | None) -> list[tuple[int, int]]:
-        """Return where an answer begins and ends among the ids of each window; 0 and 0 where it is not whole there."""
+        """Return where an answer begins and ends among the ids of each window that a reader sees; else 0 and 0."""
         found = []
         for window in self.windows:
             inside = tokens is not None and window.first <= tokens[0] and tokens[1] < window.first + window.n_tokens
@@ -137,7 +137,7 @@ class PassageEncoder:
         self._free = free
 
     def encode(self, pairs: Sequence[tuple[str, ...]]) -> list[Passage]:
-        """Return passages with their windows.
+        """Return passages with their windows, for a reader.
 
         Args:
             pairs: a passage and a question each; equal passages are encoded once.
@@ -156,6 +156,7 @@ class PassageEncoder:
         return self._tokenizer.encode_batch(texts, add_special_tokens=False)
 
     def _windows(self, question: Ints, passage: Ints) -> list[Window]:
+        """Return the windows in which a reader sees a passage."""
         cut, question = max(0, len(question) - self._most_query), question[: self._most_query]
         before = np.concatenate([self._before, question, self._between]).astype(np.int32)
         room = self._free - len(question)
@@ -192,7 +193,7 @@ def _frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int], 
 
 
 def whole_in_one(passages: Sequence[Passage], tokens: Sequence[tuple[int, int] | None]) -> npt.NDArray[np.bool_]:
-    """Return whether each answer is whole in a window of its passage; True where there is no answer."""
+    """Return whether each answer is whole in a window of the reader; True where there is no answer."""
     return np.array(
         [one is None or any(target != (0, 0) for target in passage.targets(one))
          for passage, one in zip(passages, tokens, strict=True)], bool,
@@ -225,7 +226,7 @@ class Candidates:
 
 
 def span_table(passage: Passage, scores: Sequence[npt.NDArray[Any]], max_answer: int) -> tuple[npt.NDArray[Any], float]:
-    """Return the score of every answer of a passage, and that of no answer.
+    """Return the reader's score of every answer of a passage, and that of no answer.
 
     Args:
         passage: N tokens in some windows.
@@ -249,7 +250,7 @@ def span_table(passage: Passage, scores: Sequence[npt.NDArray[Any]], max_answer:
 
 
 def best_candidates(passage: Passage, scores: Sequence[npt.NDArray[Any]], reading: Reading) -> Candidates:
-    """Return the n best answers of a passage; of equal ones the first, and the shorter. White space is no answer."""
+    """Return the reader's n best answers of a passage; of equal ones the first, and the shorter."""
     table_NL, none = span_table(passage, scores, reading.max_answer)
     flat = table_NL.ravel()
     n = min(reading.n_best, len(flat))
@@ -267,7 +268,7 @@ def best_candidates(passage: Passage, scores: Sequence[npt.NDArray[Any]], readin
 def answered(
     passage: Passage, found: Candidates, reading: Reading, temperature: float, threshold: float | None
 ) -> Answered:
-    """Return the answer to a question.
+    """Return the reader's answer to a question.
 
     Args:
         passage: with its question.
@@ -307,7 +308,7 @@ class Reader(HeadPredictor):
         self._passages = PassageEncoder(tokenizer, min(max_len, model.config.max_len), self.reading)
 
     def predict(self, texts: Iterator[Text]) -> Iterator[Answered]:
-        """Yield the answer to each passage and question, in their order."""
+        """Yield the reader's answer to each passage and question, in their order."""
         while some := list(islice(texts, _PASSAGES_AT_ONCE)):
             passages = self._passages.encode(some)
             scores = iter(self._scores([window.encoded for one in passages for window in one.windows]))

@@ -67,7 +67,7 @@ class RowEncoder:
         self.n_units = self.n_unknown = 0
 
     def encode(self, texts: Sequence[tuple[str, ...]], *, words: bool = False) -> list[Encoded]:
-        """Return texts, or pairs, as table rows; with `words` the `WORD_UNITS` rows of each word side by side, -1 for none."""
+        """Return texts, or pairs, as rows of the table that a static head learns; -1 for none."""
         found = [bags_of(one, self._split, words=words, most=self._most) for one in texts]
         rows = self.units.rows_of([unit for bags, _ in found for bag in bags for unit in bag])
         self.used[rows[rows >= 0]] = True
@@ -105,7 +105,7 @@ class StaticModel(nn.Module):
         self.head_dropout = nn.Dropout(head.dropout)
 
     def scores(self, sums_ND: Tensor, lengths: npt.NDArray[np.int64]) -> Tensor:
-        """Return the static head's scores of texts, (N, V), of pairs, (N / 2, V), or of the words of texts, (N, V).
+        """Return the scores of texts by the static head that is learning, (N, V), of pairs, (N / 2, V), or of words.
 
         Args:
             sums_ND: of the bags, divided.
@@ -241,7 +241,7 @@ class RowsLearner(ModelLearner[Any]):
         return {"rows": self.rows, "mean": self._adam.mean_VD, "square": self._adam.square_VD} if self._share else {}
 
     def _bags_of(self, given: Rows) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the rows of a batch's bags among those in use, and how many are each bag's."""
+        """Return the rows that a static head learns of a batch's bags, and how many are each bag's."""
         there = given.ids >= 0
         if self.static_config.kind == "token":
             lengths = there.reshape(-1, WORD_UNITS).sum(1)
@@ -308,7 +308,7 @@ def static_trainer(
 
 
 def static_execution(threads: int) -> Execution:
-    """Return the execution of a static head's training: on the CPU, in float32; by one thread, unless more are asked for.
+    """Return the execution of a static head's training: on the CPU, in float32, by one thread unless set.
 
     A step is too short to be shared: two threads wait for each other, on a busy machine for most of the time.
     """

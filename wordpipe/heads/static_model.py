@@ -68,7 +68,7 @@ def is_pair(unit: str) -> bool:
 
 
 def word_units(word: str, split: Split) -> Bag:
-    """Return the `WORD_UNITS` units of a word that is tagged.
+    """Return the `WORD_UNITS` units by which a static head tags a word.
 
     What white space parts may hold several words of the table (`bees'`, `mid-1990s`), of which the longest stands for it, or
     none (`--`), which then is a word as it is written.
@@ -86,7 +86,7 @@ def _shape(word: str) -> str:
 
 
 def bags_of(texts: Sequence[str], split: Split, *, words: bool, most: int | None = None) -> tuple[list[Bag], int]:
-    """Return the bags of units of a record, and how many of its words were left out.
+    """Return the bags of units that a static head reads of a record, and how many of its words were left out.
 
     Args:
         texts: its text, or both of a pair.
@@ -124,7 +124,7 @@ class UnitCounts:
             self.dropped += before - len(self.counts)
 
     def new_units(self, known: "UnitRows", *, least: int, most: int) -> tuple[list[str], int]:
-        """Return the units that have no row yet, the most frequent first, of equal ones by name; and how many more there are.
+        """Return the units of a static head that have no row yet, the most frequent first; and how many more there are.
 
         Args:
             known: those that have.
@@ -149,7 +149,7 @@ class UnitRows:
         return len(self.units)
 
     def rows_of(self, units: Sequence[str]) -> npt.NDArray[np.int32]:
-        """Return the rows of units, (N,) int32; -1 for those without one."""
+        """Return the rows of units of a static head, (N,) int32; -1 for those without one."""
         if not units:
             return np.zeros(0, np.int32)
         if len(units) <= _FEW and not self._asked:
@@ -160,7 +160,7 @@ class UnitRows:
         return self.units.rows_of(units)
 
     def flat_rows(self, bags: Sequence[Bag]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the rows of bags of units one after the other, and how many each bag has; units without a row left out."""
+        """Return the rows of bags of units of a static head one after the other, and how many each bag has."""
         rows = self.rows_of([*chain.from_iterable(bags)])
         bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
         there = rows >= 0
@@ -173,7 +173,7 @@ def extended(rows: UnitRows, units: Sequence[str]) -> UnitRows:
 
 
 def windows_of(lengths: npt.NDArray[np.int64], reach: int) -> npt.NDArray[np.int64]:
-    """Return the places of each word and of its neighbours to both sides, (W, 2 · reach + 1); W where there is none.
+    """Return the places of each word and of its neighbours to both sides, which a static head reads.
 
     Args:
         lengths: words of each text.
@@ -282,7 +282,7 @@ class StaticHead:
         return np.split(self._read(hidden), np.cumsum(lengths)[:-1])
 
     def sums(self, bags: Sequence[Bag]) -> Matrix:
-        """Return the vector of each bag of units, (N, D): their sum over the root of their number; of an empty bag zeros."""
+        """Return the vector of each bag of units of a static head, (N, D): their sum over the root of their number."""
         rows, lengths = self.units.flat_rows(bags)
         sums_ND, ends = np.zeros((len(bags), self.config.dim), np.float32), np.cumsum(lengths)
         first, most = 0, max(1, _BLOCK // self.config.dim)
@@ -302,7 +302,7 @@ class StaticHead:
 
 
 def divisors(lengths: npt.NDArray[np.int64]) -> Matrix:
-    """Return the divisors of the sums of bags of so many units, (N,) float32: the root of their number.
+    """Return the divisors of a static head's sums of bags of units, (N,) float32: the root of their number.
 
     By their number itself, as in fastText, a long text has a short vector: after 100 labelled questions of TREC, 60 steps,
     54 % of its other training questions were then right and 61 % by the root; after 3,500, 85.1 % and 85.7 %.
@@ -312,7 +312,7 @@ def divisors(lengths: npt.NDArray[np.int64]) -> Matrix:
 
 
 def pair_features(sums: Any, library: Any) -> Any:
-    """Return the features (N, 4 D) of N pairs of texts whose vectors follow each other, (2 N, D): u, v, |u - v|, u · v.
+    """Return the features (N, 4 D) of N pairs of texts for a static head: u, v, |u - v|, u · v.
 
     Args:
         sums: an array, or a tensor.

@@ -28,7 +28,7 @@ _LEFT_OUT = 2  # first queries, for which the token before is the first one, or 
 
 
 def rollout(weights_LHTT: Floats) -> Floats:
-    """Return the share of each position in each position after each layer, (L, T, T): products of ½ (A + I), heads averaged.
+    """Return the rollout of attention: the share of each position in each position after each layer, (L, T, T).
 
     Source: Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", equation 1.
     """
@@ -122,7 +122,7 @@ def name_head(shares: Mapping[str, float]) -> str:
 
 
 def words_of_tokens(places: Sequence[tuple[int, int] | None], words: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of the word of each token, from 0, in order; a token in no word, and one without a place, is its own.
+    """Return the number of each token's word, by which weights of attention are joined.
 
     Args:
         places: first character of each token and the one after its last, without white space; None of a special token.

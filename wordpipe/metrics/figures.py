@@ -94,7 +94,7 @@ MEASURES = {
 
 
 def written(value: float | None, form: str = "{:.4g}") -> str:
-    """Return a figure as text; a missing one as a dash, a share too little to be written as less than the least that can be.
+    """Return a figure of an evaluation as text; a missing one as a dash.
 
     >>> written(0.1234, "{:.1%}"), written(0.0001, "{:.1%}"), written(None, "{:.1%}")
     ('12.3%', '<0.1%', '–')
@@ -152,7 +152,7 @@ class Measured:
         return float(self.score(self.rows.sum(axis=0, dtype=np.float64)))
 
     def interval(self, draws: int, seed: int = 1) -> list[float] | None:
-        """Return the interval of 95 % of the measure, from draws of as many examples; None without draws."""
+        """Return the interval of 95 % of a system's figure, from draws of as many examples; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -162,7 +162,7 @@ class Measured:
         return listed(found)
 
     def against(self, other: "Measured", draws: int, seed: int = 1) -> Apart | None:
-        """Return the difference of the measure to another system on the same examples, drawn together; None without draws."""
+        """Return the difference of a system's figure to another's on the same examples; None without draws."""
         if not draws:
             return None
         if self.score is None:
@@ -198,7 +198,7 @@ def beside_models(
     systems: Sequence[tuple[str, bool]], measures: Sequence[Mapping[str, Measured]], draws: int, seed: int, *,
     keys: Sequence[str] | None = None, floors_only: bool = False,
 ) -> list[Beside]:  # fmt: skip
-    """Compare each model with every other system on the same examples, drawn together.
+    """Compare the figures of each model with every other system on the same examples, drawn together.
 
     Args:
         systems: name of each, and whether it is a model.
@@ -260,7 +260,7 @@ class Figure:
     drawn: bool = False
 
     def lines(self) -> Iterator[tuple[str, str | None]]:
-        """Yield label and cell of the figure, of its interval, and of what stands below."""
+        """Yield label and cell of a figure, of its interval, and of what stands below."""
         measure = self.measure
         yield self.label or measure.label, "–" if self.shown is None and self.below else self.shown
         if self.interval is not None:
@@ -343,7 +343,7 @@ class Table:
 
 
 def side_by_side(systems: Sequence[System], *, corner: str = "", title: str = "") -> Table:
-    """Return a table of systems: a column for each system, a row for each figure, its interval, and each difference."""
+    """Return the figures of systems as a table: a column for each system, a row for each figure and difference."""
     columns = [one.rows() for one in systems]
     rows: list[tuple[str, list[str | None]]] = []
     for key in dict.fromkeys(key for column in columns for key in column):

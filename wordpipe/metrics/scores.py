@@ -53,7 +53,7 @@ class QueryFigures(NamedTuple):
 
 
 def trec_order(names: Sequence[str], scores: npt.NDArray[np.floating]) -> list[int]:
-    """Return documents' places in the order in which trec_eval reads them: best score first, of equal ones the last name.
+    """Return documents' places in the order in which trec_eval scores them: best first, of equal ones the last name.
 
     >>> trec_order(["a", "b", "c"], np.array([0.5, 0.5, 0.9]))
     [2, 1, 0]
@@ -127,7 +127,7 @@ def micro_score(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable
 
 
 def right_given_there(found_N: Sequence[Iterable[object]], wanted_N: Sequence[Iterable[object]]) -> Floats:
-    """Return what each text adds to a micro score, (N, 3): things given and true, given at all, true at all."""
+    """Return what each text adds to a micro score (F1), (N, 3): given and true, given at all, true at all."""
     rows = []
     for found, wanted in zip(found_N, wanted_N, strict=True):
         one, other = {*found}, {*wanted}
@@ -377,7 +377,7 @@ def _best(
 
 
 def _lcs(one: list[str], other: list[str]) -> int:
-    """Return the length of the longest common subsequence: a row of lengths is one whole number, a bit for each word.
+    """Return the length of the longest common subsequence, for ROUGE-L, by rows that are whole numbers.
 
     A bit is 0 where the row's length grows by one. Source: Hyyrö 2004, "Bit-parallel LCS-length computation revisited".
     """

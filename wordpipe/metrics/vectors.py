@@ -20,7 +20,7 @@ def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 def unit_rows(
     vectors_ND: npt.NDArray[np.float32], *, least: float = 0.0
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Return the vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`; and which are not."""
+    """Return a set of vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`."""
     norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
     valid_N1 = np.isfinite(norms_N1) & (norms_N1 > least)
     unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)
@@ -34,7 +34,7 @@ SCORES_AT_ONCE = 1 << 24  # of one block of rows against all points: 64 MiB of f
 def nearest_rows(
     unit_ND: npt.NDArray[np.float32], k: int, report: Callable[[int], None] = lambda _: None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Return the `k` other points with the largest cosine to each point, the nearest first.
+    """Return the `k` nearest neighbours of each vector of a set by cosine, the nearest first.
 
     Every pair is compared, a block of rows at a time. Of points at equal distance the lower row comes first, but which
     ones of a tie at the k-th place are in is left to numpy (the same ones each time).
@@ -60,7 +60,7 @@ def nearest_rows(
 def largest_columns(
     scores_BN: npt.NDArray[np.floating[Any]], own_B: npt.NDArray[np.int64], k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return the columns of each row's `k` largest scores, the largest first, a point's own left out; and the scores.
+    """Return the columns of the `k` nearest vectors in each row of scores, its own left out; and the scores.
 
     The scores of own columns are overwritten.
     """

@@ -41,7 +41,7 @@ class KeysValues:
     length: int = 0
 
     def extend(self, k_BGTE: Tensor, v_BGTE: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new positions; return those of all positions so far."""
+        """Add the keys and values of new positions to attention's memory; return those of all positions so far."""
         first, self.length = self.length, self.length + k_BGTE.shape[2]
         if self.length > self.keys.shape[2]:
             self._grow(self.length - self.keys.shape[2])
@@ -56,7 +56,7 @@ class KeysValues:
         self.keys, self.values = (F.pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
 
     def last(self, n: int) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of the last n positions; forget those of earlier positions."""
+        """Return attention's keys and values of the last n positions; forget those of earlier positions."""
         if n < self.length:
             first, last, self.length = self.length - n, self.length, n
             self.keys, self.values = (held[:, :, first:last].clone() for held in (self.keys, self.values))
@@ -147,7 +147,7 @@ class PackedView:
     views: tuple[View, ...]
 
     def joined(self, found: Sequence[Tensor], n_rows: int) -> Tensor:
-        """Return the results of all groups, (B, T, …) each, as rows (N, …); rows that fill up to `n_rows` are zero."""
+        """Return attention's results of all groups, (B, T, …) each, as rows (N, …)."""
         rows = [group.rows(one) for group, one in zip(self.groups, found, strict=True)]
         if (missing := n_rows - sum(map(len, rows))) > 0:
             rows.append(rows[0].new_zeros(missing, *rows[0].shape[1:]))
@@ -155,7 +155,7 @@ class PackedView:
 
 
 def split_rows(rows: Tensor, groups: Sequence[Group]) -> list[Tensor]:
-    """Return rows (N, …), which may be filled up at the end, as the padded matrix (B, T, …) of each group."""
+    """Return rows (N, …) as the padded matrix (B, T, …) of each group that attention takes together."""
     sizes = [group.n_rows for group in groups]
     # one split is one node for the gradient, not one per group
     parts = torch.split(rows, [*sizes, len(rows) - sum(sizes)])
@@ -166,7 +166,7 @@ def make_view(
     config: ModelConfig, kind: MixerKind, window: int, angles: tuple[Tensor, Tensor] | None, bias_of: DistanceBias,
     *, first: int, last: int, real: Tensor | None, device: torch.device, segments: Tensor | None = None,
 ) -> View:  # fmt: skip
-    """Return the view of layers of this kind with this window.
+    """Return attention's view (who sees whom) of layers of this kind with this window.
 
     Args:
         config: of the model.
@@ -368,7 +368,7 @@ class OtherMixer(nn.Module):
         memory: Memory | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
-        """Return the mixture of all positions for each position, of the shape of `x_BTD`; arguments as of `Attention`."""
+        """Return attention's mixture of all positions for each position, of the shape of `x_BTD`."""
         if isinstance(view, PackedView):
             parts = zip(split_rows(x_BTD[0], view.groups), view.views, strict=True)
             mixed_BTD = view.joined([self.mixer(part, one.real) for part, one in parts], x_BTD.shape[1])[None]
@@ -441,7 +441,7 @@ class CrossAttention(nn.Module):
     def read(
         self, hidden_BSD: Tensor, real: tuple[Tensor | None, ...], groups: tuple[Group, ...] | None = None
     ) -> SourceLayer:
-        """Make keys and values of the encoder's hidden states, (B, S, D) or packed (N, D)."""
+        """Make the keys and values of cross-attention from the encoder's hidden states, (B, S, D) or packed (N, D)."""
         heads = self.keys_values(hidden_BSD).unflatten(-1, (2, self.n_kv_heads, self.head_dim))
         if groups is not None:
             return SourceLayer(heads.flatten(1, 2), real, groups)
@@ -474,7 +474,7 @@ class CrossAttention(nn.Module):
     def _read(
         self, q_BTHE: Tensor, keys_values_BSRE: Tensor, real_BS: Tensor | None, hidden_BS: Tensor | None
     ) -> Tensor:
-        """Return the mean that each target of a group gathers from its source, (B, T, D); `hidden_BS` is of training alone."""
+        """Return the mean that each target of a group gathers from its source by cross-attention, (B, T, D)."""
         H, G = self.n_heads, self.n_kv_heads
         if real_BS is None and attends(keys_values_BSRE):
             return attend(
@@ -486,7 +486,7 @@ class CrossAttention(nn.Module):
         return kernel(q_BTHE.transpose(1, 2), k, v, mask).transpose(1, 2).flatten(2)
 
     def _step(self, q_BTHE: Tensor, k_CGSE: Tensor, v_CGSE: Tensor, real_CS: Tensor | None) -> Tensor:
-        """Return the values' weighted mean, (B, T, H, E); B is a multiple of the C sources."""
+        """Return the values' weighted mean by cross-attention, (B, T, H, E); B is a multiple of the C sources."""
         B, T, H, E = q_BTHE.shape
         C = len(k_CGSE)
         q = q_BTHE.reshape(C, B // C * T, H, E).transpose(1, 2)
@@ -501,7 +501,7 @@ def _hides(mask: Tensor | None) -> bool:
 
 
 def rows_at(x_BTD: Tensor, at_BK: Tensor | None) -> Tensor:
-    """Return some positions of every sequence, (B, K, D); all where none are named."""
+    """Return the positions of every sequence that ask in attention, (B, K, D); all where none are named."""
     if at_BK is None:
         return x_BTD
     B, T, D = x_BTD.shape

@@ -156,7 +156,7 @@ def _encode(model: LanguageModel, ids_1T: Tensor, segments_1T: Tensor | None = N
 
 
 def _whole_views(model: LanguageModel, n: int, segments_1T: Tensor | None = None) -> dict[tuple[MixerKind, int], View]:
-    """Return the views of all layers by mixer and window, each with its mask over all pairs of positions."""
+    """Return the views of all layers by mixer and window for exact weights, each with its whole mask."""
     config, device, views = model.config, model.embedding.device, dict[tuple[MixerKind, int], View]()
     distance_TS = torch.arange(n, device=device) - torch.arange(n, device=device)[:, None]
     for (kind, window), given in model._views(n, None, 0, segments_1T).items():
@@ -179,6 +179,7 @@ def _exact(module: Attention | CrossAttention, take: Callable[[tuple[Tensor, Ten
     """Compute an attention by its exact weights; hand out weights and norms, (1, H, T, S), of each call."""
 
     def own(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _: Tensor) -> Tensor:
+        """Return the result and the weights of this attention."""
         del kwargs
         assert isinstance(module, Attention | CrossAttention)
         q, k, v, mask = (
@@ -198,7 +199,7 @@ def _exact(module: Attention | CrossAttention, take: Callable[[tuple[Tensor, Ten
 
 
 def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return queries, keys and values, (1, heads, T, E), turned; and the mask."""
+    """Return queries, keys and values for exact attention weights, (1, heads, T, E), turned; and the mask."""
     H, G = module.n_heads, module.n_kv_heads
     heads = module.qkv(x_1TD).unflatten(-1, (H + 2 * G, module.head_dim)).float()
     turned, v = torch.split(heads, [H + G, G], dim=2)
@@ -215,14 +216,14 @@ def _parts(module: Attention, x_1TD: Tensor, view: View) -> tuple[Tensor, Tensor
 def _cross_parts(
     module: CrossAttention, x_1TD: Tensor, source: SourceLayer
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return queries, keys and values of cross-attention, (1, heads, T, E); it has no mask."""
+    """Return queries, keys and values for exact weights of cross-attention, (1, heads, T, E); it has no mask."""
     q = module.query(x_1TD).unflatten(-1, (module.n_heads, module.head_dim)).float()
     k, v = source.keys_values.float()
     return q.transpose(1, 2), k, v, None
 
 
 def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax of the scores, (1, H, T, S), float32; of additive attention wᵀ tanh(q + k), head by head."""
+    """Return the weights of attention, the softmax of the scores, (1, H, T, S), float32."""
     k = k.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
     if isinstance(module, Attention) and module.score is not None:
         score_HE = module.score.float()
@@ -290,7 +291,7 @@ def _scaled(module: Attention | CrossAttention, factors_H: Floats) -> Iterator[N
 
 @contextmanager
 def feedforwards_observed(model: "Transformer", take: Callable[[str, int, Tensor], None]) -> Iterator[None]:
-    """Hand out what goes into the second matrix of each feed-forward, (…, F): kind of stack, layer, numbers."""
+    """Hand out what goes into the second matrix of each feed-forward, as attention weights are handed out."""
     stacks = (
         {"encoder": model.encoder, "decoder": model.decoder}
         if isinstance(model, EncoderDecoder)

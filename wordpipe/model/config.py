@@ -388,7 +388,7 @@ class ModelConfig:
 
 
 def pad_vocab(n_tokens: int) -> int:
-    """Return the tokenizer's size, rounded up so that the output matrix falls into whole tiles of a GPU's matrix unit.
+    """Return a config's vocabulary size, rounded up so that the output matrix falls into whole tiles of a GPU.
 
     The rows above the tokenizer's size are never an input nor a target.
     Source: nanoGPT, 50257 → 50304: 96 → 93 ms per step on an A100.
@@ -471,7 +471,7 @@ rate 4e-3 4.33, 1e-2 4.36; after 200 steps 1e-3 6.81, 3e-3 6.27."""
 
 
 def seed_of(*parts: int | str) -> int:
-    """Return a 63-bit seed that depends on every part and its place; the same on every machine and Python.
+    """Return a 63-bit seed that depends on every part and its place; for all draws that a config's seed decides.
 
     >>> seed_of(1, "init", "head") != seed_of(1, "init", "body")
     True

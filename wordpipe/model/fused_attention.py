@@ -27,7 +27,7 @@ _MAX_KEYS = {torch.float32: MAX_KEYS, torch.bfloat16: 2 * MAX_KEYS}
 
 
 def attends(heads: Tensor) -> bool:
-    """True if `attend` is faster for these (…, S, heads, E) keys and values: on a CPU, S not too long.
+    """True if the fused `attend` is faster for these (…, S, heads, E) keys and values: on a CPU, S not too long.
 
     One core, 4,096 positions, 4 heads of 64, forward and backward, ms, torch's kernel → `attend`: float32 T = 128 36 → 26,
     256 54 → 41, 512 72 → 130; bfloat16 128 80 → 9, 256 50 → 25, 512 72 → 38, 1024 76 → 240 (its backward is slow there).
@@ -39,7 +39,7 @@ def attend(
     heads_BTRE: Tensor, angles: tuple[Tensor, Tensor] | None, *, n_heads: int, n_kv_heads: int, causal: bool,
     bias: Tensor | None = None, keys_values_BSRE: Tensor | None = None, hidden_BS: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Compute rotary positions and scaled dot-product attention of whole sequences.
+    """Compute rotary positions and scaled dot-product attention of whole sequences, fused.
 
     Args:
         heads_BTRE: R = H queries, G keys and G values of every position, in that order; the queries alone where they look at
@@ -76,7 +76,7 @@ def attend(
 def kernel(
     q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """Compute scaled dot-product attention by torch, (B, H, T, E).
+    """Compute scaled dot-product attention by torch where the fused one is not faster, (B, H, T, E).
 
     Its small products on a CPU are MKL's: by oneDNN (`runtime.torch_threads`) those of 24 keys take 5 times as long, of 256
     as long, of 1,024 0.6 times.
@@ -121,7 +121,7 @@ def attend_step(q_BHTE: Tensor, k_BGSE: Tensor, v_BGSE: Tensor, mask: Tensor | N
 
 
 def _split(heads_BTRE: Tensor, keys_values_BSRE: Tensor | None, H: int, G: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values."""
+    """Return queries, keys and values for fused attention."""
     if keys_values_BSRE is None:
         q, k, v = torch.split(heads_BTRE, [H, G, G], dim=2)
         return q, k, v
@@ -182,7 +182,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _turned(x_BTHE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: float) -> Tensor:
-    """Turn vectors by their positions' angles and scale, in float32; contiguous as (B, H, T, E) in their own type."""
+    """Turn vectors by their positions' angles in the fused attention, in float32; contiguous as (B, H, T, E)."""
     x_BHTE = x_BTHE.transpose(1, 2)
     if angles is None:
         return x_BHTE.contiguous() if scale == 1.0 else torch.mul(x_BHTE, scale, out=x_BHTE.new_empty(x_BHTE.shape))
@@ -206,7 +206,7 @@ def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: floa
 
 
 def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
-    """Write x · cos + (second half of x, first half) · sin, without making the swapped vector; all are (…, T, E)."""
+    """Write x · cos + (second half of x, first half) · sin for fused attention, without the swapped vector."""
     half = x.shape[-1] // 2
     torch.mul(x, cos_TE, out=out)
     out[..., :half].addcmul_(x[..., half:], sin_TE[..., :half])

@@ -25,7 +25,7 @@ _MIN_TEMPERATURE = 1e-30  # below, 0 / temperature is no number in float32
 
 
 def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, uniforms_N: Tensor) -> Tensor:
-    """Choose the next token of every sequence.
+    """Choose the next token that is generated for every sequence.
 
     Args:
         logits_NV: float32; minus infinity at tokens that must not come.
@@ -54,7 +54,7 @@ def choose(logits_NV: Tensor, ids_NT: Tensor, settings: GenerateSettings, unifor
 
 
 def penalise_repeats(logits_NV: Tensor, ids_NT: Tensor, penalty: float) -> Tensor:
-    """Make tokens that are in the sequence less likely: x / penalty where x > 0, else x · penalty.
+    """Make tokens that were generated already less likely: x / penalty where x > 0, else x · penalty.
 
     Source: Keskar et al. 2019 (CTRL), section 4.1, which divides all; for negative logits that would be a reward.
     """
@@ -63,7 +63,7 @@ def penalise_repeats(logits_NV: Tensor, ids_NT: Tensor, penalty: float) -> Tenso
 
 
 def forbid_repeated_ngrams(logits_NV: Tensor, ids_NT: Tensor, size: int) -> Tensor:
-    """Take out every token that would end a run of `size` tokens which is in the sequence already.
+    """Take out every token that would generate a run of `size` tokens which is in the sequence already.
 
     Where no token would be left, the rule does not hold. Source: Paulus et al. 2017, section 2.5.
     """
@@ -85,7 +85,7 @@ def keep_top_k(logits_NV: Tensor, k: int) -> Tensor:
 
 
 def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
-    """Keep the most probable tokens until their probabilities reach p; the one that takes them there is the last.
+    """Keep the most probable next tokens until their probabilities reach p (top-p), before one is generated.
 
     Tokens that equal the last one are kept, too. Mostly some hundred tokens reach p, so only these are sorted at first: 2 ms
     and not 30 for a vocabulary of 128,000 on one core.
@@ -102,7 +102,7 @@ def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
 
 
 def sample_tokens(logits_NV: Tensor, uniforms_N: Tensor) -> Tensor:
-    """Draw one token per row, with the probabilities softmax(logits): the first at which their sum exceeds the uniform number.
+    """Draw the next generated token of each row, with the probabilities softmax(logits).
 
     On the CPU and in float64, so that the same random numbers choose the same tokens on every device as far as its
     logits agree, and so that rare tokens keep their share.
@@ -189,7 +189,7 @@ class Generation:
         self.finished = [False] * settings.samples
 
     def steps(self) -> Iterator[list[NewToken]]:
-        """Yield the new tokens of the unfinished samples, step by step, until all are finished or have all their tokens.
+        """Yield the newly generated tokens of the unfinished samples, step by step, until all are finished.
 
         Raises:
             DivergedError: the model's logits are not finite.
@@ -208,7 +208,7 @@ class Generation:
 
     @torch.inference_mode()
     def _step(self) -> list[NewToken]:
-        """Choose the next token of every unfinished sample."""
+        """Choose the next generated token of every unfinished sample."""
         logits_NV = _logits(self._model, self._read())
         uniforms_N = torch.cat(
             [torch.rand(1, dtype=torch.float64, generator=generator) for generator in self._generators]
@@ -227,7 +227,7 @@ class Generation:
         return new
 
     def _read(self) -> Tensor:
-        """Return the hidden states (N, D) of the last position, after reading what the cache does not hold."""
+        """Return the hidden states (N, D) of the last position for generation, reading what the cache does not hold."""
         if self._cache is None:
             return self._read_anew(min(self._ids_NT.shape[1], self._max_len))
         if self._is_full:
@@ -248,7 +248,7 @@ class Generation:
 
 
 def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
-    """Return the logits (N, V) of hidden states (N, D), float32, which must be finite."""
+    """Return the logits (N, V) of hidden states (N, D) for generation, float32, which must be finite."""
     logits_NV = model.logits_at(hidden_ND).float()
     if not torch.isfinite(logits_NV).all():
         raise DivergedError(
@@ -261,7 +261,7 @@ def _logits(model: LanguageModel, hidden_ND: Tensor) -> Tensor:
 def most_probable(
     model: LanguageModel, ids: Sequence[int], positions: Sequence[int], allowed_V: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the most probable tokens at some positions, each predicted while the others are masked as well.
+    """Generate the most probable tokens at masked positions, each predicted while the others are masked as well.
 
     Args:
         model: an encoder in evaluation mode.
@@ -286,7 +286,7 @@ def most_probable(
 
 
 def span_of_masks(positions: Sequence[int], n_ids: int, room: int) -> tuple[int, int] | None:
-    """Return the part of a sequence to read where not all ids fit: all masks, with as much text before as after.
+    """Return the part of a sequence to read, to generate tokens at masks, where not all ids fit: all masks.
 
     Args:
         positions: of the masks, ascending.

@@ -127,7 +127,7 @@ class HeadedModel(LanguageModel):
         self.head_dropout = nn.Dropout(head.dropout)
 
     def scores(self, ids_BT: Tensor, mask_BT: Tensor | None = None, segments_BT: Tensor | None = None) -> Tensor:
-        """Compute the head's scores: logits, or the number itself.
+        """Compute a head's scores: logits, or the number itself.
 
         Args:
             ids_BT: token ids, special tokens included.

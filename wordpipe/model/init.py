@@ -123,7 +123,7 @@ def _deviation(name: str, config: ModelConfig) -> float:
 def init_embeddings(
     model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_], *, seed: int
 ) -> int:
-    """Replace rows of the embedding table by word vectors.
+    """Replace rows of a new model's embedding table by word vectors.
 
     The vectors are centred, brought to the model's width by a random orthonormal map (which keeps their angles as well
     as the width allows) and rescaled to the deviation that fresh rows have: raw word vectors are ten times as large and
@@ -200,7 +200,7 @@ def start_as_mean(
 def _found_rows(
     model: LanguageModel, vectors_VD: npt.NDArray[np.float32], found_V: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the N ids that have a vector, and the vectors, (N, D)."""
+    """Return the N ids whose initial embedding is a word vector, and the vectors, (N, D)."""
     n_rows = len(model.embedding)
     if len(found_V) > n_rows or len(vectors_VD) != len(found_V):
         raise ArtifactError(
@@ -221,7 +221,7 @@ def _replace_rows(model: LanguageModel, rows: npt.NDArray[np.int64], values_ND: 
 
 
 def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return a map from n_in to n_out numbers with orthonormal rows or columns; the identity where the widths agree."""
+    """Return an initial map from n_in to n_out numbers with orthonormal rows or columns."""
     if n_in == n_out:
         return np.eye(n_in)
     random = np.random.Generator(np.random.Philox(seed_of(seed, "vectors")))

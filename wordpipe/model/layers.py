@@ -192,7 +192,7 @@ def packs(x: Tensor) -> bool:
 
 
 def filled(rows_ND: Tensor) -> Tensor:
-    """Fill rows up to a multiple of 64 with rows of zeros.
+    """Fill the rows that a layer multiplies up to a multiple of 64 with rows of zeros.
 
     oneDNN makes a program for each new shape of a product, in about 1 ms: as long as 600 rows of 256 by 768 take.
     """

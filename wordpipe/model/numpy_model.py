@@ -26,7 +26,7 @@ _MAX_SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
 
 
 def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | None:
-    """Return shape and weights of a folder that `save_hf` wrote.
+    """Return shape and weights of a folder that `save_hf` wrote, for the model in NumPy.
 
     Args:
         read: gives the bytes of a file of the folder by its name.
@@ -50,7 +50,7 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
 
 
 def _fits(config: ModelConfig, weights: Arrays) -> bool:
-    """True if the weights are those of this shape: a forged folder may have any."""
+    """True if the weights for the model in NumPy are those of this shape: a forged folder may have any."""
     D, F, wide = config.dim, config.ffn_dim, config.n_heads * config.head_dim
     pairs = {
         "attention.qkv": (wide + 2 * config.n_kv_heads * config.head_dim, D),
@@ -79,7 +79,7 @@ def _entries(family: Family, config: ModelConfig, stored: Mapping[str, Any]) -> 
 
 
 def _joined(entry: Entry, stored: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-    """Return our weight, joined from the parts of a folder of transformers, float32."""
+    """Return a weight of the model in NumPy, joined from the parts of a folder of transformers, float32."""
     parts = [stored[name] for name in entry.theirs]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1 if entry.transposed else 0)
     turned: npt.NDArray[np.float32] = (whole.T if entry.transposed else whole).astype(np.float32, copy=False)
@@ -115,7 +115,7 @@ class NumpyModel:
         self._table_TD = weights.get("position_embedding")
 
     def embed(self, ids_N: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> Floats:
-        """Return the input of the first block, (N, D) float32.
+        """Return the input of the first block of the model in NumPy, (N, D) float32.
 
         Args:
             ids_N: of all sequences, one after the other.
@@ -140,7 +140,7 @@ class NumpyModel:
         return x_ND
 
     def encode(self, x_ND: Floats, shapes: Sequence[tuple[int, int]]) -> Floats:
-        """Compute the hidden states after the last norm, (N, D) float32, from the result of `embed`.
+        """Compute the hidden states after the last norm in NumPy, (N, D) float32, from the result of `embed`.
 
         Args:
             x_ND: packed positions.
@@ -185,7 +185,7 @@ class NumpyModel:
     def _mixed(
         self, heads_BTRE: Floats, angles: tuple[Floats, Floats] | None, masked: npt.NDArray[np.bool_] | None
     ) -> Floats:
-        """softmax(Q Kᵀ / sqrt(E)) V of whole sequences, (B, T, H, E). Source: Vaswani et al. 2017, equation 1."""
+        """Compute softmax(Q Kᵀ / sqrt(E)) V of whole sequences in NumPy, (B, T, H, E) (Vaswani et al. 2017, equation 1)."""
         B, T, _, E = heads_BTRE.shape
         H, G = self.config.n_heads, self.config.n_kv_heads
         turned, v_BTGE = heads_BTRE[:, :, : H + G], heads_BTRE[:, :, H + G :]
@@ -207,7 +207,7 @@ class NumpyModel:
 
 
 def _angles(n_positions: int, config: ModelConfig, layer: int) -> tuple[Floats, Floats] | None:
-    """Return cosines and signed sines (T, E) of a layer's rotary positions; None where nothing is turned."""
+    """Return in NumPy cosines and signed sines (T, E) of a layer's rotary positions; None: nothing is turned."""
     if config.positions != "rope":
         return None
     theta, width = np.float32(config.theta_of(layer)), np.float32(config.head_dim)
@@ -218,7 +218,7 @@ def _angles(n_positions: int, config: ModelConfig, layer: int) -> tuple[Floats, 
 
 
 def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
-    """Return every head's vector turned by its position's angles: a new array."""
+    """Return in NumPy every head's vector turned by its position's angles: a new array."""
     cos_TE, sin_TE = angles
     half = x_BTRE.shape[-1] // 2
     turned = x_BTRE * cos_TE[:, None]
@@ -228,7 +228,7 @@ def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
 
 
 def _masked_keys(n_positions: int, config: ModelConfig, window: int) -> npt.NDArray[np.bool_] | None:
-    """Return (T, T), true where a query does not see a key; None where each sees all."""
+    """Return in NumPy (T, T), true where a query does not see a key; None where each sees all."""
     place_T = np.arange(n_positions)
     distance_TT = place_T - place_T[:, None]
     masked_TT = np.abs(distance_TT) > window if window else np.zeros_like(distance_TT, dtype=np.bool_)
@@ -238,7 +238,7 @@ def _masked_keys(n_positions: int, config: ModelConfig, window: int) -> npt.NDAr
 
 
 def _linear(x_ND: Floats, weights: Arrays, name: str) -> Floats:
-    """The product x Wᵀ + b, (N, n_out); `name` without `.weight`."""
+    """Compute in NumPy the product x Wᵀ + b, (N, n_out); `name` without `.weight`."""
     out: Floats = x_ND @ weights[f"{name}.weight"].T
     if (bias := weights.get(f"{name}.bias")) is not None:
         out += bias
@@ -246,7 +246,7 @@ def _linear(x_ND: Floats, weights: Arrays, name: str) -> Floats:
 
 
 def _norm(x_ND: Floats, weights: Arrays, name: str, config: ModelConfig) -> Floats:
-    """LayerNorm or RMSNorm over the last axis, as `layers.Norm`."""
+    """Compute in NumPy LayerNorm or RMSNorm over the last axis, as `layers.Norm`."""
     if config.norm == "layer":
         x_ND = x_ND - x_ND.mean(axis=-1, keepdims=True)
     square_N1 = np.einsum("...d,...d->...", x_ND, x_ND)[..., None] / np.float32(x_ND.shape[-1])
@@ -258,7 +258,7 @@ def _norm(x_ND: Floats, weights: Arrays, name: str, config: ModelConfig) -> Floa
 
 
 def _feedforward(x_ND: Floats, weights: Arrays, name: str, config: ModelConfig) -> Floats:
-    """The feed-forward of a block, plain or gated, as `layers.FeedForward`."""
+    """Compute in NumPy the feed-forward of a block, plain or gated, as `layers.FeedForward`."""
     inner, activate = _linear(x_ND, weights, f"{name}.up"), ACTIVATIONS[config.feedforward]
     F = config.ffn_dim
     inner = activate(inner[..., :F]) * inner[..., F:] if config.gated else activate(inner)
@@ -276,7 +276,7 @@ def _gelu(x: Floats) -> Floats:
 
 
 def _erf(x: Floats) -> Floats:
-    """The error function, to 1.5e-7 and rounding; NumPy has none, and importing scipy's takes 0.1 s.
+    """Compute in NumPy the error function, to 1.5e-7 and rounding; importing scipy's takes 0.1 s.
 
     Source: Abramowitz and Stegun 1964, formula 7.1.26.
     """

@@ -47,7 +47,7 @@ class Packed:
         return replace(self, ids=self.ids.to(device, non_blocking=True), real=real)
 
     def groups(self, *, together: bool) -> "tuple[Group, ...]":
-        """Return the groups, where nothing is padded; or each run by itself."""
+        """Return the groups of packed sequences, where nothing is padded; or each run by itself."""
         if not together:
             return tuple(Group((B, T), B * T) for B, T in self.shapes)
         found, first = [], 0
@@ -93,7 +93,7 @@ class Group:
         return rows.view(*self.shape, *rows.shape[1:])
 
     def rows(self, padded: Tensor) -> Tensor:
-        """Return (B, T, …) as rows (N, …)."""
+        """Return (B, T, …) as packed rows (N, …)."""
         rows = padded.flatten(0, 1)
         if self.place_of is not None:
             rows = _Moved.apply(rows, self.place_of, self.row_of, self.hidden)  # type: ignore[no-untyped-call]
@@ -117,7 +117,7 @@ class _Moved(torch.autograd.Function):
 
 
 def _group(shapes: tuple[tuple[int, int], ...]) -> Group:
-    """Return the group of runs of these shapes, with the place of each row in the padded matrix."""
+    """Return the group of packed runs of these shapes, with the place of each row in the padded matrix."""
     lengths = np.repeat([T for _, T in shapes], [B for B, _ in shapes])
     B, T, N = len(lengths), int(lengths.max()), int(lengths.sum())
     if lengths.min() == T:

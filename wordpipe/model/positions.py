@@ -78,7 +78,7 @@ class Rotary(nn.Module):
 
 
 def rotate(x_BTHE: Tensor, cos_TE: Tensor, sin_TE: Tensor) -> Tensor:
-    """Turn every head's vector by its position's angles, in float32 whatever the input's type.
+    """Turn every head's vector by its position's rotary angles, in float32 whatever the input's type.
 
     Args:
         x_BTHE: queries or keys (or both, along H).
@@ -176,7 +176,7 @@ def visible_keys(
     distance_TS: Tensor, real_BS: Tensor | None, *, causal: bool, window: int = 0, global_tokens: int = 0,
     segment: int = 0,
 ) -> Tensor | None:  # fmt: skip
-    """Return the mask of the keys that each query sees.
+    """Return the mask of the keys that each query's position sees.
 
     A query that would see nothing (all keys are padding) sees all keys that causality and window allow: its output is never
     used, but a softmax over nothing is NaN, and NaN spreads through the gradient.

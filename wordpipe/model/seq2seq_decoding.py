@@ -91,7 +91,7 @@ class Rules:
         return (~self.allowed_V).nonzero()[:, 0]
 
     def applied(self, scores_NV: Tensor, ids_NT: Tensor) -> Tensor:
-        """Return scores, changed in place: minus infinity at tokens that may not follow the ids (N, T), start included."""
+        """Return scores for decoding, changed in place: minus infinity at tokens that may not follow the ids (N, T)."""
         if self.first_id is not None and ids_NT.shape[1] == 1:
             scores_NV.fill_(-torch.inf)[:, self.first_id] = 0.0
             return scores_NV
@@ -104,7 +104,7 @@ class Rules:
 
 
 def length_penalty(n_tokens: int, alpha: float, kind: LengthPenalty) -> float:
-    """Return the divisor of the log-probability of a sequence.
+    """Return the length penalty of beam search: the divisor of the log-probability of a sequence.
 
     >>> length_penalty(4, 1.0, "hf"), length_penalty(7, 1.0, "gnmt")
     (4.0, 2.0)
@@ -117,7 +117,7 @@ def beam_search(
     model: EncoderDecoder, source: Source, rules: Rules, *, beams: int, alpha: float = 1.0, penalty: LengthPenalty = "hf",
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:  # fmt: skip
-    """Find the best targets of each source by a search with K beams, the best first.
+    """Find the best targets of each source by beam search with K beams, the best first.
 
     Args:
         model: in evaluation mode.
@@ -184,7 +184,7 @@ class _Beams:
         self._leave(beam_CK, running, length, divisor)
 
     def _collect(self, scores_CK: Tensor, beam_CK: Tensor, token_CK: Tensor, length: int, divisor: float) -> None:
-        """Take the finished targets among the best K candidates of each source; keep the best K so far."""
+        """Take the finished targets of a beam search among the best K candidates of each source; keep the best K."""
         scores, beams, tokens = scores_CK.tolist(), beam_CK.tolist(), token_CK.tolist()
         for i, number in enumerate(self._numbers):
             found = self.results[number]
@@ -224,7 +224,7 @@ class _Beams:
 def sample_targets(
     model: EncoderDecoder, source: Source, rules: Rules, settings: GenerateSettings, numbers: Sequence[int]
 ) -> list[list[Hypothesis]]:
-    """Choose the tokens of targets one by one (`generation.choose`): the most probable (temperature 0), or at random.
+    """Decode the targets of sources token by token (`generation.choose`), without beams: greedily or at random.
 
     Args:
         model: in evaluation mode.
@@ -283,7 +283,7 @@ def sample_targets(
 
 
 def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
-    """Return the start token of n targets, (n, 1)."""
+    """Return the start token of n targets to decode, (n, 1)."""
     assert model.config.start_id is not None, "an encoder-decoder needs start_id to write"
     return torch.full((n, 1), model.config.start_id, device=device)
 
@@ -296,7 +296,7 @@ def _next_hidden(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: C
 def _likeliest(
     model: EncoderDecoder, hidden_ND: Tensor, rules: Rules, ids_NT: Tensor, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the likeliest tokens after each of N sequences: log-probabilities, and the tokens, (N, M), M at most `count`.
+    """Return the likeliest tokens after each of N sequences of a beam search, and log-probabilities, (N, M).
 
     On a CPU as many rows at once as leave their logits in the cache: each operation on all of them reads them from memory.
     """
@@ -313,7 +313,7 @@ def _likeliest(
 
 
 def largest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the largest scores of each row and their places, (N, count), the largest first.
+    """Return the largest scores of each row, for a beam search, and their places, (N, count), the largest first.
 
     On a CPU the largest of each block come first: none of a block beyond the best `count` can be among the best.
     256 rows of 8,000, 10 of each, ms: 1.1 → 0.6.
@@ -337,7 +337,7 @@ def largest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _next_logits(model: EncoderDecoder, ids_NT: Tensor, source: Source, cache: Cache) -> Tensor:
-    """Return the logits (N, V) after the last ids, in float32."""
+    """Return the logits (N, V) after the last ids of targets that are decoded, in float32."""
     logits_NV = model.decoder.logits_at(_next_hidden(model, ids_NT, source, cache)).float()
     if not torch.isfinite(logits_NV).all():
         raise _diverged()

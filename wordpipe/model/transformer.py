@@ -70,7 +70,7 @@ class Block(nn.Module):
         at_BK: Tensor | None = None,
         source: SourceLayer | None = None,
     ) -> Tensor:
-        """Return the residual stream after this block; arguments as of `Attention`, and the source that is read."""
+        """Return the residual stream after this block of a transformer; arguments as of `Attention`."""
         packed = view if isinstance(view, PackedView) else None
         normed_BTD = self.attention_norm(x_BTD) if self.pre and self.attention_norm is not None else x_BTD
         x_BTD = self.dropout.add(rows_at(x_BTD, at_BK), self.attention(normed_BTD, view, memory, at_BK))
@@ -172,7 +172,7 @@ class LanguageModel(nn.Module):
         self._product = Product()
 
     def _make_positions(self, config: ModelConfig) -> None:
-        """Make what tells positions apart: rotary angles, a table, or a bias by distance."""
+        """Make what tells the transformer's positions apart: rotary angles, a table, or a bias by distance."""
         kind = config.positions
         thetas = dict.fromkeys(config.theta_of(layer) for layer in range(config.n_layers)) if kind == "rope" else {}
         self.rotaries = nn.ModuleDict(
@@ -198,7 +198,7 @@ class LanguageModel(nn.Module):
         at_BK: Tensor | None = None,
         source: Source | None = None,
     ) -> Tensor:
-        """Compute hidden states after the last norm: what `transformers` calls `last_hidden_state`.
+        """Compute the transformer's hidden states after the last norm (`last_hidden_state` in `transformers`).
 
         Args:
             ids_BT: token ids, int32 or int64, special tokens included.
@@ -307,7 +307,7 @@ class LanguageModel(nn.Module):
         at_BK: Tensor | None = None,
         source: Source | None = None,
     ) -> Tensor:
-        """Run all blocks and the final norm; `views` by mixer and window."""
+        """Run all blocks of the transformer and the final norm; `views` by mixer and window."""
         kinds = self.config.layer_views
         for layer, block in enumerate(self.blocks):
             memory = None if cache is None else cache.layers[layer]
@@ -323,7 +323,7 @@ class LanguageModel(nn.Module):
     def _embed(
         self, ids: Tensor, segments_BT: Tensor | None, first: int, last: int, places_N: Tensor | None = None
     ) -> Tensor:
-        """Embed ids (B, T) that stand from position `first` to before `last`, or packed ids (N) with the position of each."""
+        """Embed ids (B, T) for the first block of the transformer, or packed ids (N) with their positions."""
         x_BTD = F.embedding(ids, self.embedding)
         if self.config.scale_embedding:
             x_BTD = x_BTD * math.sqrt(self.config.dim)
@@ -347,7 +347,7 @@ class LanguageModel(nn.Module):
     def _views(
         self, n_new: int, mask_BT: Tensor | None, first: int, segments_BT: Tensor | None = None
     ) -> dict[tuple[MixerKind, int], View]:
-        """Return the view of each kind of layer, by its mixer and its window."""
+        """Return the transformer's view of each kind of layer, by its mixer and its window."""
         last, views = first + n_new, dict[tuple[MixerKind, int], View]()
         for layer, kind in enumerate(self.config.layer_views):
             if kind in views:
@@ -360,7 +360,7 @@ class LanguageModel(nn.Module):
         return views
 
     def _distance_bias(self, distance_TS: Tensor) -> Tensor | None:
-        """Return the bias on the scores, (1, H, …), for distances of shape (…); None where positions are known otherwise."""
+        """Return the transformer's bias on the scores, (1, H, …), for distances of shape (…)."""
         if self.position_bias is not None:
             return t5_bias(self.position_bias, distance_TS, causal=self.config.causal)[None]
         if self.config.positions == "alibi":
@@ -368,7 +368,7 @@ class LanguageModel(nn.Module):
         return None
 
     def logits_at(self, hidden_ND: Tensor) -> Tensor:
-        """Compute logits over the vocabulary for some hidden states.
+        """Compute the transformer's logits over the vocabulary for some hidden states.
 
         Args:
             hidden_ND: rows of `encode`'s result, any leading shape.
@@ -379,7 +379,7 @@ class LanguageModel(nn.Module):
         return self._product(self.features_at(hidden_ND), self.output_matrix, self.output_bias)
 
     def features_at(self, hidden_ND: Tensor) -> Tensor:
-        """Return the input of the output matrix: hidden states as they are, or after the head."""
+        """Return the input of the transformer's output matrix: hidden states as they are, or after the head."""
         if self.head is None:
             return hidden_ND
         features_ND: Tensor = self.head(hidden_ND)
@@ -392,7 +392,7 @@ class LanguageModel(nn.Module):
         return logits
 
     def pair_logits(self, first_BD: Tensor) -> Tensor:
-        """Compute two logits for each sequence, (B, 2), from the hidden state of its first position: W₂ tanh(W₁ h).
+        """Compute the transformer's two logits for each pair of texts, (B, 2): W₂ tanh(W₁ h).
 
         Source: Devlin et al. 2019, section 3.1, task 2.
         """

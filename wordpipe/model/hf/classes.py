@@ -174,6 +174,7 @@ Source: Radford et al. 2019, section 2.3; transformers/models/gpt2/modeling_gpt2
 
 
 def _llama_to_hf(config: ModelConfig) -> dict[str, Any]:
+    """Write the fields of the class of Llama."""
     return {
         "num_key_value_heads": config.n_kv_heads,
         "head_dim": config.head_dim,
@@ -183,7 +184,7 @@ def _llama_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def llama_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of the heads and the rotary angles."""
+    """Read the fields of the class of Llama: the heads and the rotary angles."""
     # 0: the heads divide the width
     head_dim = 0 if values.get("head_dim") is None else read_value(values, "head_dim", int)
     if head_dim % 2:
@@ -250,7 +251,7 @@ def _mistral_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def mistral_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields of the heads, the rotary angles and the windows."""
+    """Read the fields of the class of Mistral: the heads, the rotary angles and the windows."""
     more = llama_fields(values, fields)
     if values.get("sliding_window") is None:
         return more
@@ -289,6 +290,7 @@ def _one_window(config: ModelConfig) -> tuple[object, ...]:
 
 
 def _modernbert_to_hf(config: ModelConfig) -> dict[str, Any]:
+    """Write the fields of the class of ModernBERT."""
     is_local = any(config.windows)
     local_theta = config.local_rope_theta if is_local and config.local_rope_theta else config.rope_theta
     # 0 where every so-many-th layer does not describe them: a transformers that does not know `layer_types` then divides
@@ -314,6 +316,7 @@ def _pattern(n_layers: int, every: int) -> list[str]:
 
 
 def _modernbert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the fields of the class of ModernBERT."""
     ropes = values.get("rope_parameters") or {}
     if not isinstance(ropes, Mapping):
         raise refusal("rope_parameters", ropes, "an object")
@@ -330,7 +333,7 @@ def _modernbert_from_hf(values: Mapping[str, Any], fields: Mapping[str, Any]) ->
 
 
 def _windows(values: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
-    """Return our windows, one per layer: `local_attention` is both sides together."""
+    """Return our windows of the class of ModernBERT, one per layer: `local_attention` is both sides together."""
     kinds = values.get("layer_types")
     if kinds is None:
         kinds = _pattern(n_layers, read_value(values, "global_attn_every_n_layers", int, 3))

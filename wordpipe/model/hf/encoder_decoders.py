@@ -16,7 +16,7 @@ _BUCKETS, _FARTHEST = 32, 128
 
 
 def _start_id(values: Mapping[str, Any], otherwise: str) -> int:
-    """Return the token that the decoder begins with; in old folders the token of another role."""
+    """Return the token that the decoder of an encoder-decoder begins with; in old folders that of another role."""
     value = values.get("decoder_start_token_id")
     if value is None:
         value = values.get(otherwise)

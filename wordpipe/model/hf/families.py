@@ -78,7 +78,7 @@ def _names() -> list[str]:
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
-    """Return a value of `config.json` in our own format, if the type is that of the field.
+    """Return a value of `config.json` in the family of our own format, if the type is that of the field.
 
     Raises:
         ArtifactError: it is not, or is missing.
@@ -187,7 +187,7 @@ def config_from_hf(values: Mapping[str, Any]) -> tuple[Family, ModelConfig]:
 
 
 def _refuse_giants(values: Mapping[str, Any]) -> None:
-    """Refuse sizes that only a forged file states, before anything is made as large: lists are made of so many layers."""
+    """Refuse sizes that only a forged `config.json` states, before anything is made as large."""
     for name, value in values.items():
         most = _MAX_LAYERS if name in _LAYERS else _MAX_SIZE
         if type(value) is int and value > most:

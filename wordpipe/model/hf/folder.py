@@ -63,7 +63,7 @@ class Loaded:
 
     @property
     def language_model(self) -> LanguageModel:
-        """Return the model, if it is an encoder or a decoder.
+        """Return the model of a folder, if it is an encoder or a decoder.
 
         Raises:
             ArtifactError: it is both.
@@ -72,7 +72,7 @@ class Loaded:
 
 
 def one_stack(model: "Transformer") -> LanguageModel:
-    """Return the model, if it is an encoder or a decoder.
+    """Return the model of a folder, if it is an encoder or a decoder.
 
     Raises:
         ArtifactError: it is both.
@@ -278,7 +278,7 @@ class _Matched:
 def _match(
     stored: Mapping[str, Tensor], family: Family, entries: Sequence[Entry], *, tied: bool, allow_missing_head: bool
 ) -> _Matched:
-    """Find every weight of a model among those of the folder."""
+    """Find every weight of a model among those of the Hugging Face folder."""
     wanted = [entry for entry in entries if not entry.repeats]
     expected = {name for entry in wanted for name in entry.theirs}
     matched = _Matched(_named(stored, family, expected), wanted)
@@ -294,7 +294,7 @@ def _match(
 
 
 def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> dict[str, Tensor]:
-    """Return the weights under their names in the class; buffers are dropped."""
+    """Return the weights of a folder under their names in the class; buffers are dropped."""
     weights: dict[str, Tensor] = {}
     for found, weight in stored.items():
         if _BUFFERS.search(found) or any(re.fullmatch(pattern, found) for pattern in family.buffers):
@@ -311,7 +311,7 @@ def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> 
 
 
 def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
-    """Drop the second copy of a tied weight, which some folders keep."""
+    """Drop the second copy of a tied weight, which some Hugging Face folders keep."""
     for copy, name in family.copies.items():
         if copy in weights and name in weights:
             if not torch.equal(weights[copy], weights[name]):
@@ -324,7 +324,7 @@ def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
 
 
 def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) -> None:
-    """Leave out weights of heads for tasks, and others that a language model does not use; note their names."""
+    """Leave out weights of a folder that a language model does not use; note their names."""
     patterns, others = (*family.unused, _TASK_HEADS), matched.weights.keys() - expected
     unused = sorted(name for name in others if any(re.fullmatch(pattern, name) for pattern in patterns))
     for name in unused:
@@ -362,7 +362,7 @@ def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
 
 
 def _check_shapes(matched: _Matched, config: ModelConfig, make: "Callable[[ModelConfig], Transformer]") -> None:
-    """Compare the stored weights with those of a model without memory: config.json may state any size.
+    """Compare a folder's stored weights with those of a model without memory: config.json may state any size.
 
     Raises:
         ArtifactError: a weight is of another shape, or more positions are stated than any model has.
@@ -385,7 +385,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig, make: "Callable[[Model
 
 @torch.no_grad()
 def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
-    """Copy every stored weight to its place; note other types than float32."""
+    """Copy every stored weight of a folder to its place; note other types than float32."""
     found = {entry.ours for entry in (*matched.entries, *matched.missing)}
     assert found == weights.keys(), found ^ weights.keys()  # a weight that nothing fills is uninitialised memory
     # each part is copied to its place, and is finite there

@@ -34,7 +34,7 @@ def refusal(key: str, got: object, expected: object) -> ArtifactError:
 
 
 def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Refuse a value that is not among those which our blocks compute.
+    """Refuse a value of a `config.json` that is not in the mapping: our blocks do not compute it.
 
     Args:
         values: the keys and values of the file.
@@ -49,7 +49,7 @@ def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]
 
 
 def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: Value | None = None) -> Value:
-    """Return a whole number of at least 1, a finite number above 0, or a flag; null means the default.
+    """Read a value of a `config.json` by the mapping: a whole number, a finite number above 0, or a flag.
 
     Raises:
         ArtifactError: it is not.
@@ -69,7 +69,7 @@ def special_ids(values: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def token_id(values: Mapping[str, Any], key: str) -> int | None:
-    """Return a token's id, or None."""
+    """Return a token's id out of a mapped `config.json`, or None."""
     value = values.get(key)
     if isinstance(value, list):  # several tokens may end a text; the first one is the usual one
         value = value[0] if value else None
@@ -79,7 +79,7 @@ def token_id(values: Mapping[str, Any], key: str) -> int | None:
 
 
 def rope_theta(rope: object, default: float) -> float:
-    """Return the base of the rotary angles.
+    """Return the base of the rotary angles out of a mapped `config.json`.
 
     Args:
         rope: a `rope_parameters` object; None: there is none.
@@ -192,7 +192,7 @@ class Family:
         return self.with_pairs if config.pair_head else self.class_name
 
     def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
-        """Return fields of the config that the class cannot have as they are → what it can have."""
+        """Return the fields of a config that the mapping to a class has no place for → what it can have."""
         if config.architecture != self.architecture:
             return {"architecture": (self.architecture,)}
         parts = ((name, allowed(config) if callable(allowed) else allowed) for name, allowed in self.parts.items())
@@ -206,14 +206,14 @@ class Family:
         return found | ({"pair_head": (False,)} if config.pair_head and not self.with_pairs else {})
 
     def written(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the content of `config.json`, but for what all classes share (`families.config_to_hf`)."""
+        """Return by the mapping the content of `config.json`, but for what all classes share."""
         keys = {key: getattr(config, name) for name, (keys, _) in self.keys.items() for key in keys.split()}
         key, _, words = self.activation
         keys[key] = next(theirs for theirs, ours in words.items() if ours == config.feedforward)
         return {**self.constants, **keys, **self.to_hf(config)}
 
     def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Read fields of `ModelConfig` out of a `config.json`.
+        """Read fields of `ModelConfig` out of a `config.json` by the mapping.
 
         Raises:
             ArtifactError: our blocks do not compute such a model.
@@ -237,7 +237,7 @@ class Family:
         return fields | self.from_hf(values, fields)
 
     def entries(self, config: ModelConfig) -> Iterator[Entry]:
-        """Yield every weight of a model of this shape."""
+        """Yield every weight of a model of this shape, by the mapping."""
         keys, factors, shapes = config.n_kv_heads * config.head_dim, self.factors(config), self.shapes(config)
         rows = {"qkv": (config.n_heads * config.head_dim, keys, keys), "keys_values": (keys, keys)}
         for ours, theirs in {**self.weights, **self.more_weights(config)}.items():

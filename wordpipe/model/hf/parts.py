@@ -47,7 +47,7 @@ class StoredWeight:
 
 
 def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
-    """Return name → shape and type of every tensor of a safetensors file.
+    """Return name → shape and type of every tensor of a safetensors file, by which parts are known.
 
     Raises:
         ArtifactError: not such a file.
@@ -68,7 +68,7 @@ def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
 
 
 def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, str]]:
-    """Return the part of its model that each stored weight belongs to.
+    """Return the part of its model (embeddings, blocks, head) that each stored weight belongs to.
 
     Args:
         names: of the weights, as they are stored.
@@ -88,7 +88,7 @@ def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, s
 
 
 def _part(stored: str, ours: Mapping[str, str], family: Family, config: ModelConfig) -> str:
-    """Return the part of a weight by its stored name, which may lack the prefix of the class, or be of an old release."""
+    """Return the part of the model of a weight by its stored name, which may lack the prefix of the class."""
     name = stored
     for old, new in family.renamed.items():
         name = re.sub(old, new, name)
@@ -114,7 +114,7 @@ def is_of_head(family: Family, config: ModelConfig) -> Callable[[str], bool]:
 
 
 def without_tensors(data: bytes, left_out: Callable[[str], bool]) -> bytes:
-    """Return a safetensors file without the tensors of some names; the bytes of the others, of any type, do not change.
+    """Return a safetensors file without the tensors of some parts; the bytes of the others do not change.
 
     The numbers follow the header.
     """

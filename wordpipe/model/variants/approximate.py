@@ -41,7 +41,7 @@ def n_features(head_dim: int) -> int:
 
 
 def random_directions(head_dim: int, layer: int, n: int = 0) -> Tensor:
-    """Draw directions w, orthogonal in blocks of E and as long as vectors of E normal numbers, (M, E), float32.
+    """Draw a Performer's random directions, orthogonal in blocks of E, (M, E), float32.
 
     They are no weights: a function of the layer and the width, so that a folder need not keep them.
 
@@ -62,7 +62,7 @@ def random_directions(head_dim: int, layer: int, n: int = 0) -> Tensor:
 
 
 def positive_features(x: Tensor, directions_ME: Tensor, *, of_queries: bool) -> Tensor:
-    """Compute φ of queries or keys, (…, E) → (…, M), float32; those of a query are divided by its largest."""
+    """Compute a Performer's features φ of queries or keys, (…, E) → (…, M), float32."""
     scaled = x / x.shape[-1] ** 0.25
     exponents = scaled @ directions_ME.T - scaled.square().sum(dim=-1, keepdim=True) / 2
     if of_queries:
@@ -75,7 +75,7 @@ def performer_attention(
     q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, directions_ME: Tensor, *, angles: tuple[Tensor, Tensor] | None,
     real_BT: Tensor | None, causal: bool, sums: Sums | None = None,
 ) -> Tensor:  # fmt: skip
-    """Compute the mean that each query gathers, shape (B, T, H, E), of the queries' type.
+    """Compute the Performer's mean that each query gathers, shape (B, T, H, E).
 
     Args:
         q_BTHE: queries, not rotated.
@@ -100,7 +100,7 @@ def performer_attention(
 
 
 def shortened(x_BTGE: Tensor, shorten_KT: Tensor, real_BT: Tensor | None) -> Tensor:
-    """Mix the keys or values of all positions to K, (B, K, G, E).
+    """Mix the keys or values of all positions to K, as a Linformer does, (B, K, G, E).
 
     Args:
         x_BTGE: keys, rotated, or values.

@@ -93,7 +93,7 @@ def make_band(
 
 
 def banded_attention(q_BHTE: Tensor, k_BGTE: Tensor, v_BGTE: Tensor, band: Band) -> Tensor:
-    """Compute the mean that each query gathers, shape (B, H, T, E).
+    """Compute the mean that each query gathers within its band, shape (B, H, T, E).
 
     Args:
         q_BHTE: queries.

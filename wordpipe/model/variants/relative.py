@@ -59,7 +59,7 @@ class Distances:
 def distances(
     config: ModelConfig, n_queries: int, n_keys: int, segments_BS: Tensor | None, device: torch.device, segment: int = 0
 ) -> Distances:
-    """Return the distances of queries that stand at the last positions of the keys."""
+    """Return the relative distances of queries that stand at the last positions of the keys."""
     distance_P = torch.arange(n_keys - 1, -n_queries - 1, -1, device=device, dtype=torch.float32)
     power = torch.arange(0, config.dim, 2, device=device, dtype=torch.float32) / config.dim
     angles = torch.outer(distance_P, 1.0 / 10_000.0**power)
@@ -74,7 +74,7 @@ def relative_view(
     config: ModelConfig, bias_of: "DistanceBias", window: int, first: int, last: int, real: Tensor | None,
     segments_BS: Tensor | None, device: torch.device,
 ) -> tuple[Tensor | None, Distances]:  # fmt: skip
-    """Return the mask and the distances of a layer; the arguments are those of `make_view`.
+    """Return the mask and the relative distances of a layer; the arguments are those of `make_view`.
 
     Returns:
         mask: as in `View`; of a sequence in segments (N, 1, M, 2M), of one sequence or of all, a segment after the other.
@@ -99,7 +99,7 @@ def relative_view(
 def two_stream_views(
     views: Mapping[tuple[MixerKind, int], "View"], at_BK: Tensor, order_BT: Tensor
 ) -> dict[tuple[MixerKind, int], "View"]:
-    """Return the views of content and query stream, made of those of the content, for `LanguageModel.encode_to_guess`."""
+    """Return the views of content and query stream of relative attention, made of those of the content."""
     T = order_BT.shape[1]
     asking_BQ1 = torch.cat((order_BT, order_BT.gather(1, at_BK)), dim=1)[..., None]
     seen_BQT = (order_BT < 0)[:, None] | (order_BT[:, None] < asking_BQ1)
@@ -131,7 +131,7 @@ class Relative(nn.Module):
         self.segment_keys = nn.Parameter(torch.empty(2, *shape)) if config.segments else None  # s: of one, of two
 
     def with_kept(self, heads_BTRE: Tensor, x_BTD: Tensor, weight: Tensor, *, grows: bool) -> Tensor:
-        """Return heads, made of `x_BTD` by `weight`; for segments also keys and values without a gradient to `x_BTD`.
+        """Return relative attention's heads, made of `x_BTD` by `weight`, with the kept memory of segments.
 
         A text that `grows` has no gradient.
         """
@@ -142,7 +142,7 @@ class Relative(nn.Module):
         return torch.cat((heads_BTRE, kept.view(B, T, 2 * self.n_kv_heads, E)), dim=2)
 
     def forward(self, heads_BTRE: Tensor, view: "View", memory: "KeysValues | None") -> Tensor:
-        """Compute the mean that each query gathers, (B, T, H, E); the arguments are those of `Attention`."""
+        """Compute the mean that each query gathers by relative attention, (B, T, H, E)."""
         here = view.distances
         assert here is not None
         H, G = self.n_heads, self.n_kv_heads
@@ -165,7 +165,7 @@ class Relative(nn.Module):
         return mixed.reshape(len(heads_BTRE), -1, *mixed.shape[2:])[:, :n]
 
     def bias(self, q_BHTE: Tensor, here: Distances, mask: Tensor | None) -> Tensor:
-        """Compute the scores of distances and segments, and the mask, as a bias (B, H, T, S) for scaled products.
+        """Compute the scores of relative distances and segments, and the mask, as a bias (B, H, T, S).
 
         Args:
             q_BHTE: queries, those of the query stream behind those of the content.
@@ -195,7 +195,7 @@ class Relative(nn.Module):
 
 
 def _shifted(scores_BHTP: Tensor, n_keys: int) -> Tensor:
-    """Turn scores by distance, from S - 1 down to -T, into scores by key, (B, H, T, S): entry j of row i is T - 1 - i + j.
+    """Turn scores by relative distance, from S - 1 down to -T, into scores by key, (B, H, T, S).
 
     In the rows written one after the other that is number i (P - 1) + T - 1 + j: rows of P - 1, which begin T - 1 later.
     """

@@ -33,7 +33,7 @@ _EPS = 1e-6  # a query whose keys are all padding divides by nothing
 
 
 def additive_attention(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, score_HE: Tensor, mask: Tensor | None) -> Tensor:
-    """Compute the mean that each query gathers, shape (B, H, T, E), in the queries' type.
+    """Compute the mean that each query gathers by additive similarity, shape (B, H, T, E).
 
     Args:
         q_BHTE: queries.
@@ -85,7 +85,7 @@ def linear_attention(
     q_BTHE: Tensor, k_BTGE: Tensor, v_BTGE: Tensor, *, angles: tuple[Tensor, Tensor] | None, real_BT: Tensor | None,
     causal: bool, sums: Sums | None = None,
 ) -> Tensor:  # fmt: skip
-    """Compute the mean that each query gathers, shape (B, T, H, E), of the queries' type.
+    """Compute the mean that each query gathers by linear attention's similarity, shape (B, T, H, E).
 
     Args:
         q_BTHE: queries, not rotated.
@@ -109,7 +109,7 @@ def mean_by_features(
     above: tuple[Tensor, Tensor], below: tuple[Tensor, Tensor], v_BTHE: Tensor, *, causal: bool, sums: Sums | None,
     eps: float = _EPS,
 ) -> Tensor:  # fmt: skip
-    """Compute the values' mean, weighed by the products of features of queries and keys, shape (B, T, H, E), float32.
+    """Compute the values' mean of linear attention, weighed by features of queries and keys, float32.
 
     Args:
         above: features of queries and keys, (B, T, H, M) each, float32, as they stand above the fraction line.
