@@ -41,7 +41,7 @@ def now() -> float:
 
 
 def shown_minutes(seconds: float) -> str:
-    """Return a time in words, as minutes or seconds.
+    """Return a time in words, as minutes or seconds, for a pace.
 
     >>> shown_minutes(45), shown_minutes(90), shown_minutes(3600)
     ('45 seconds', '1.5 minutes', '60 minutes')
@@ -122,7 +122,7 @@ class TimeLimit:
         return {"spent": self.spent, "planned": self.planned}
 
     def facts(self, done: int) -> dict[str, Any]:
-        """Return the facts for the manifest: minutes asked for, the work that was planned first, and the work done."""
+        """Return the facts about the pace for the manifest: minutes asked for, work planned first, work done."""
         first = self.planned[0][1] if self.planned else done
         return {
             "minutes": self.seconds / 60,
@@ -139,7 +139,7 @@ class TimeLimit:
             )
 
     def is_news(self) -> bool:
-        """True if the plan is news: the first plan, or one far from the plan that was last reported."""
+        """True if the plan by the pace is news: the first plan, or one far from the plan that was last reported."""
         known, total = self._known, self.total
         if total is None or (known is not None and abs(total - known) <= _NEWS * known):
             return False
@@ -163,7 +163,7 @@ class TimeLimit:
     def replanned(
         self, done: int, *, closing: float = 0.0, between: float = 0.0, settle: Callable[[], None] = lambda: None
     ) -> int | None:
-        """Return the total work if the plan is made or changed now, else None; to be called after each piece of work.
+        """Return the total work if the plan is made or changed by the pace now, else None.
 
         Args:
             done: work so far.
@@ -220,7 +220,7 @@ class TimeLimit:
         return done > self._done and clock - self._looked >= between
 
     def _first_plan(self, done: int, fits: float, closing: float) -> int:
-        """Return the total work of the first plan. Raises ConfigError: too little time for a useful training."""
+        """Return the total work of the first plan by the pace. Raises ConfigError: too little time."""
         total = min(self.most, done + fits)
         if total - self.start < self.fewest:
             needed = self.spent + closing + (self.fewest + self.start - done) * self._pace

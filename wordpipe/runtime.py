@@ -255,7 +255,7 @@ def die_by(signum: int) -> int:
 
 
 def ahead(items: Iterable[Item], waiting: int) -> Iterator[Item]:
-    """Yield the items, made in a thread of their own while the caller works on earlier ones.
+    """Yield the items, made in a thread of the run while the caller works on earlier ones.
 
     Args:
         items: made by one thread; what making one raises is raised where it is taken.

@@ -371,7 +371,7 @@ def _is_as_fetched(path: Path, size: int, fetched: str | None, cache: HashCache)
 
 
 def _linked(wanted: Iterable[_Wanted], folder: Path, home: Path) -> dict[str, str]:
-    """Give files of earlier copies of a URL a second name in the new copy, where size, e_tag and BLAKE3 are right."""
+    """Give files of earlier copies of a URL a second name in the new copy, where e_tag and BLAKE3 are right; key → BLAKE3."""
     cache, found = HashCache(), dict[str, str]()
     earlier = {copy: _listed(copy) for copy in sorted(home.glob("[!.]*/s3:"))}
     for one in wanted:

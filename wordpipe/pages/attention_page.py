@@ -76,7 +76,7 @@ class ShownStack:
 
     @property
     def names(self) -> list[list[str]]:
-        """The name of each head in each layer, which says what the head looks at."""
+        """Return the name of each head in each layer for the page of attention."""
         n_layers, n_heads = self.weights.shape[:2]
         return [
             [
@@ -126,7 +126,7 @@ def draw_attention(view: AttentionView) -> bytes:
 
 
 def _data(view: AttentionView) -> dict[str, Any]:
-    """Return the data that the script reads; see attention/data.js."""
+    """Return the data that the script of the page of attention reads; see attention/data.js."""
     return {
         "tokens": {
             name: {"shown": list(one.shown), "number": list(one.number), "words": list(one.words)}
@@ -140,7 +140,7 @@ def _data(view: AttentionView) -> dict[str, Any]:
 
 
 def _stack_data(stack: ShownStack) -> dict[str, Any]:
-    """Return the data of one kind of attention that the script reads."""
+    """Return the data of one kind of attention that the script of the page reads."""
     shares = stack.norms / np.maximum(stack.norms.sum(axis=-1, keepdims=True), 1e-30)
     scales = np.maximum(shares.max(axis=(2, 3)), 1e-6)
     rolled = stack.rollout

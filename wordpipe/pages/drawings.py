@@ -79,7 +79,7 @@ def draw_curves(
 
 
 def sparkline_of(values: Sequence[float | None], width: int = 40) -> str:
-    """The course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
+    """Draw the course of some values in at most `width` characters, the lowest as ▁ and the highest as █.
 
     More values than characters are cut into `width` runs of equal length, and each character shows the mean of one.
     A run without any number is a blank; None, NaN and infinities are no numbers. Values that are all the same stand in the
@@ -98,7 +98,7 @@ def sparkline_of(values: Sequence[float | None], width: int = 40) -> str:
 
 
 def trend(name: str, values: Sequence[float | None], width: int = 20, *, form: str = ".3g") -> str:
-    """A name, the first number, the course and the last number; the name alone where there is no number.
+    """Draw in a line of text a name, the first number, the course and the last number.
 
     >>> trend("loss", [7.2, 5.6, 5.0, 4.5, 4.1])
     'loss 7.2 █▄▃▂▁ 4.1'
@@ -121,7 +121,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def flow_lines(edges: Iterable[tuple[int, int]], n: int) -> str:
-    """Return the lines beside a list of `n` artifacts: an arc from each to the one made from it, and a dot for each.
+    """Draw the flow of `n` artifacts: an arc from each to the one made from it, and a dot for each.
 
     Args:
         edges: (from, to), rows from 0.
@@ -138,7 +138,7 @@ def flow_lines(edges: Iterable[tuple[int, int]], n: int) -> str:
 
 
 def bar(share: float, kind: str = "") -> str:
-    """Return a bar for a share (SVG); it repeats a number beside it, so it is hidden from screen readers."""
+    """Draw a bar for a share (SVG); it repeats a number beside it, so it is hidden from screen readers."""
     width = 100 * min(max(share, 0.0), 1.0)
     return (
         f'<svg class="bar {kind}" aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none">'
@@ -147,7 +147,7 @@ def bar(share: float, kind: str = "") -> str:
 
 
 def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: str) -> str:
-    """Training and held-out loss along the tokens that were read, with the learning rate below; empty: there is no loss.
+    """Draw training and held-out loss along the tokens that were read, with the learning rate below (SVG).
 
     Args:
         log: rows with tokens, split, loss, lr; what is no number leaves a gap.
@@ -191,7 +191,7 @@ def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: s
 
 
 def _rate(points: Sequence[Point], end: float) -> str:
-    """Return the learning rate as a low curve (SVG); empty where it is always 0."""
+    """Draw the learning rate as a low curve (SVG); empty where it is always 0."""
     highest = max((rate for _, rate in points), default=0)
     if highest <= 0:
         return ""
@@ -209,7 +209,7 @@ def _rate(points: Sequence[Point], end: float) -> str:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Return at most `_POINTS` points, evenly spread, with the first and the last."""
+    """Return at most `_POINTS` points of a curve to draw, evenly spread, with the first and the last."""
     if len(points) <= _POINTS:
         return [*points]
     last = len(points) - 1
@@ -247,7 +247,7 @@ def _padded(low: float, high: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return three to six round values of an axis between two values."""
+    """Return three to six round values of an axis of a drawing between two values."""
     step = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
     step *= next(one for one in (1, 2, 5, 10) if (high - low) / (step * one) <= _TICKS + 1)
     first = math.ceil(low / step)

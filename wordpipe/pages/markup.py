@@ -14,7 +14,7 @@ _LONGEST = 400  # characters of a name or a value; who wrote more knows them
 
 
 def shown(text: object, most: int = _LONGEST) -> str:
-    r"""A text as HTML: escaped, controls and marks of direction as escapes that can be seen, its middle left out if long.
+    r"""Return a text as HTML markup: escaped, controls and marks of direction as escapes that can be seen.
 
     >>> shown("<b>" + chr(0x202E))
     '&lt;b&gt;\\u202e'
@@ -42,7 +42,7 @@ def page_of(folder: str, fills: Mapping[str, str], scripts: Sequence[str] = ()) 
 
 
 def json_for_script(value: object) -> str:
-    r"""JSON that may stand in a script element: no `<`, `>` or `&`, and no line separator that a script would trip over.
+    r"""Return JSON that may stand in a script element of a page's markup: no `<`, `>` or `&`.
 
     >>> json_for_script(["</script>"])
     '["\\u003c/script\\u003e"]'

@@ -119,6 +119,7 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
 
 
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
+    """Return the sections of the report's page."""
     artifacts = pipeline.artifacts
     yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
@@ -133,7 +134,7 @@ def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
 
 
 def _lead(pipeline: ReportedPipeline) -> str:
-    """Return the report in a sentence or two: artifacts, sizes, times, states, warnings."""
+    """Return the lead of the report's page: artifacts, sizes, times, states, warnings in a sentence or two."""
     artifacts = pipeline.artifacts
     size, seconds = sum(one.size for one in artifacts), sum(one.seconds for one in artifacts)
     peak = max((one.manifest.get("peak_memory_bytes", 0) for one in artifacts), default=0)
@@ -148,6 +149,7 @@ def _lead(pipeline: ReportedPipeline) -> str:
 
 def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
     # lines from what an artifact was made of; the scales of the bars
+    """Return the report's section on the flow of artifacts, as HTML."""
     row_of = {one.name: row for row, one in enumerate(artifacts)}
     edges = [(row_of[name], row_of[one.name]) for one in artifacts for name in one.made_from if name in row_of]
     longest = max((one.seconds for one in artifacts), default=0) or 1
@@ -183,7 +185,7 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _holds(one: ReportedArtifact) -> str:
-    """Return the number of rows in the main table, else of weights."""
+    """Return for the report's page the number of rows in the main table, else of weights."""
     outputs = one.manifest.get("outputs", ())
     rows = sum(file["rows"] or 0 for file in outputs if str(file["path"]).startswith(f"{one.kind}-"))
     of = {"corpus": "sentences", "tokens": "sentences", "words": "words", "sentences": "vectors", "index": "vectors"}
@@ -195,7 +197,7 @@ def _holds(one: ReportedArtifact) -> str:
 
 
 def _notes(pipeline: ReportedPipeline) -> str:
-    """Return a list of damage, stale and missing stages and warnings, the worst first."""
+    """Return the report's list of damage, stale and missing stages and warnings, the worst first, as HTML."""
     lines = [("bad", one.name, "; ".join(one.reasons)) for one in pipeline.artifacts if one.state == "damaged"]
     changed = [one for one in pipeline.artifacts if one.state in ("stale", "kept") and one.reasons]
     lines += [("", one.name, f"{one.state}: {', '.join(one.reasons)}") for one in changed]
@@ -211,6 +213,7 @@ def _notes(pipeline: ReportedPipeline) -> str:
 
 def _training(artifacts: Sequence[ReportedArtifact]) -> str:
     # a drawing for each run with a loss, and its last figures
+    """Return the report's section on trainings, as HTML."""
     figures = []
     for one in artifacts:
         for run in one.logs:
@@ -237,7 +240,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _ledger(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return a table of what was read, kept and dropped, with reasons; then all other counts."""
+    """Return the report's table of what was read, kept and dropped, with reasons; then all other counts."""
     # names of counts say what was counted and what became of it
     rows, others = [], []
     for one in artifacts:
@@ -278,7 +281,7 @@ def _ledger(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _tokenizers(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return a table of the figures of tokenizers, side by side."""
+    """Return the report's table of the figures of tokenizers, side by side."""
     columns = []
     for one in artifacts:
         counts, facts = one.manifest.get("counts", {}), one.manifest.get("facts", {})
@@ -296,7 +299,7 @@ def _tokenizers(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _quality(pipeline: ReportedPipeline) -> str:
-    """Return the figures of artifacts, and the evaluations that were kept in the folder."""
+    """Return the report's section on quality, as HTML: figures of artifacts, and kept evaluations."""
     # figures that artifacts carry
     rows = []
     for one in pipeline.artifacts:
@@ -321,7 +324,7 @@ def _quality(pipeline: ReportedPipeline) -> str:
 
 
 def _systems(found: Mapping[str, Any]) -> Iterator[System]:
-    """Yield the evaluated systems of a file of `evaluate --json`, with their figures."""
+    """Yield for the report's page the evaluated systems of a file of `evaluate --json`, with their figures."""
     lists = [value for value in found.values() if isinstance(value, list)]
     systems = next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])
     for one in systems[:30]:
@@ -339,7 +342,7 @@ def _has_metrics(one: object) -> bool:
 
 
 def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return a table of the kind, recall and speed of each index, side by side."""
+    """Return the report's table of the kind, recall and speed of each index, side by side."""
     # facts and figures of each index, as far as its manifest has them
     columns = []
     for one in artifacts:
@@ -375,7 +378,7 @@ def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return the settings that are not by default, and all settings to unfold."""
+    """Return the report's section on settings that are not by default, and all settings to unfold."""
     rows = []
     for one in artifacts:
         if one.manifest:
@@ -396,7 +399,7 @@ def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _sources(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return a table of the sources that were read."""
+    """Return the report's table of the sources that were read."""
     rows = []
     for one in artifacts:
         for entry in one.sources[:_MOST_SOURCES]:
@@ -414,7 +417,7 @@ def _sources(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return a table of recipes, digests and machines, and the versions of libraries."""
+    """Return the report's table of recipes, digests and machines, and the versions of libraries."""
     rows, libraries = [], dict[str, set[str]]()
     for one in artifacts:
         if not one.manifest:
@@ -437,7 +440,7 @@ def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
 
 
 def _html(table: Table) -> str:
-    """Return a table of figures as HTML; missing cells are empty."""
+    """Return a table of figures of the report as HTML; missing cells are empty."""
     rows = ""
     for label, cells in table.rows:
         if any(cells):
@@ -456,7 +459,7 @@ def _table(head: str, rows: str) -> str:
 
 
 def _head(*names: str) -> str:
-    """Return the header of a table; a name that ends in " n" is of a column of numbers."""
+    """Return the header of a table of the report; a name that ends in " n" is of a column of numbers."""
     cells = [
         f"<th scope=col{' class=n' if name.endswith(' n') else ''}>{name.removesuffix(' n')}</th>" for name in names
     ]

@@ -107,7 +107,7 @@ def map_data(
 
 
 def pca_layout(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The places of points along the two directions in which they vary most, (N, 2).
+    """Return the places of words on the map along the two directions in which they vary most, (N, 2).
 
     The largest number of each direction is positive, so that the same points never come out mirrored. Points of one number
     lie on a line.
@@ -130,7 +130,7 @@ def has_umap() -> bool:
 def umap_layout(
     vectors_ND: npt.NDArray[np.float32], rows_NK: npt.NDArray[np.int64], cosines_NK: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float64]:
-    """The places that UMAP gives points whose nearest neighbours are known, (N, 2), turned so that the map is wide.
+    """Return the places that UMAP gives words on the map, (N, 2), turned so that the map is wide.
 
     It is given exact neighbours, the nearest first, with their cosines (its own search of many points is approximate, and has
     to be compiled first), a start by PCA of the vectors, which are of length 1, and a seed, so the same input gives the same
@@ -166,7 +166,7 @@ def umap_layout(
 
 
 def close_gaps(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The places with every band across the whole map in which there are no points, or hardly any, narrowed.
+    """Return the places on the map with every band across the whole map without points narrowed.
 
     UMAP pushes islands so far away that the mainland is left a corner of the page, and how far means nothing. Along each axis
     no point is further from the one before it than ten times the mean step of the middle nine tenths. Their order stays.
@@ -192,7 +192,7 @@ def on_grid(places_N2: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
 def nearest_on_plane(
     points_N2: npt.NDArray[np.integer[Any]], of: npt.NDArray[np.int64], k: int
 ) -> npt.NDArray[np.int64]:
-    """The `k` other points nearest to each of the points `of`, by distance on a grid of whole numbers, (len(of), K).
+    """Return the `k` other words nearest on the map to each of the points `of`, (len(of), K).
 
     The nearest point has the largest 2 a·b - b·b; on a grid below 2²⁵ float64 holds that without rounding.
     """
@@ -207,7 +207,7 @@ def nearest_on_plane(
 
 
 def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.NDArray[np.int64]:
-    """The group of each point, N numbers from 0 to `n_groups` - 1, the largest group first; some may stay empty.
+    """Return the group of each word on the map, N numbers from 0, the largest group first.
 
     The best of a few k-means with cosines, each begun with points drawn far from each other.
 
@@ -222,7 +222,7 @@ def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.N
 
 
 def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Draw `n` starting points of k-means, each in proportion to 1 - cosine to the nearest one drawn before."""
+    """Draw `n` starting points of the k-means that makes the groups of the map."""
     chosen = [int(random.integers(len(unit_ND)))]
     farness = np.full(len(unit_ND), np.inf)
     for _ in range(1, n):
@@ -235,7 +235,7 @@ def _far_points(unit_ND: npt.NDArray[np.float32], n: int, random: np.random.Gene
 def _k_means(
     unit_ND: npt.NDArray[np.float32], centres_GD: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], float]:
-    """Return groups of points by k-means with cosines, and the mean cosine of a point to its group's direction.
+    """Return groups of words on the map by k-means with cosines, and the mean cosine to their direction.
 
     A group that is empty, or whose points cancel out, keeps the direction that it had.
     """
@@ -254,7 +254,7 @@ def _k_means(
 def group_names(
     words: Sequence[str], unit_ND: npt.NDArray[np.float32], groups_N: npt.NDArray[np.int64]
 ) -> list[list[str]]:
-    """For each group up to the last that has points, three of its commonest quarter that lie nearest to its direction.
+    """Return for each group on the map three of its commonest quarter that lie nearest to its direction.
 
     The words are given with the commonest first, their vectors at length 1.
     """
@@ -270,7 +270,7 @@ def group_names(
 def colour_order(
     places_N2: npt.NDArray[np.uint16], groups_N: npt.NDArray[np.int64], n_colours: int
 ) -> npt.NDArray[np.int64]:
-    """The colour of each group, so that groups that lie side by side on a wheel of colours lie apart on the map.
+    """Return the colour of each group on the map, so that neighbours on the wheel of colours lie apart.
 
     The largest group has the first colour; each further one takes the free colour that differs most from those of the groups
     placed before it, the near ones weighing most.
@@ -304,7 +304,7 @@ def word_map_page(shown: WordMap) -> bytes:
 
 
 def _data(shown: WordMap) -> dict[str, Any]:
-    """Return the data that the script reads; see map/data.js."""
+    """Return the data that the script of the page of the map reads; see map/data.js."""
     return {
         "words": list(shown.words),
         "counts": shown.counts.tolist(),

@@ -90,7 +90,7 @@ def home_of(config: Path) -> Path:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or a config that comes through a pipe of the shell.
+    """Read a config's TOML file, or a config that comes through a pipe of the shell.
 
     Raises:
         ConfigError: not there, no regular file, larger than 16 MB, or not TOML.
@@ -177,7 +177,7 @@ def read_stages(config: Path) -> list[Stage]:
 
 
 def raise_together(problems: Iterable[WordpipeError], where: Path) -> None:
-    """Raise all problems as one error, of the kind of the worst; none, no error.
+    """Raise all problems of a config as one error, of the kind of the worst; none, no error.
 
     Raises:
         WordpipeError: the problem, or a list of them, a line each.
@@ -324,7 +324,7 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
 
 
 def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) -> Iterator[ConfigError]:
-    """Yield errors for inputs and settings of a stage that name no stage, or a stage of the wrong kind."""
+    """Yield errors for inputs and settings of a config's stage that name no stage, or one of the wrong kind."""
     where, home = place_of(stage, config), home_of(config)
     takes = stage.command.name
     for argument, names in stage.given:
@@ -383,7 +383,7 @@ def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
 
 
 def check_sources(given: list[str], places: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
-    """Check that sources of text exist and can be read; a name that is nearly a stage's counts as a misspelling.
+    """Check that the sources of text in a config can be read; a name nearly a stage's counts as a misspelling.
 
     Args:
         given: as written.
@@ -412,7 +412,7 @@ def check_sources(given: list[str], places: list[str], names: set[str], read_as:
 
 
 def check_artifact(setting: str, name: str, place: str, kinds: tuple[str, ...], names: set[str]) -> None:
-    """Refuse a setting that names nothing at `place`, or an artifact of a kind that this setting does not take.
+    """Refuse a setting of a config that names nothing at `place`, or an artifact of a wrong kind.
 
     Raises:
         WordpipeError: what it names is not there, or of another kind.

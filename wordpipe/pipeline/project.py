@@ -185,7 +185,7 @@ def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
 
 
 def _metadata(field: Field) -> str | None:
-    """Return the entry of `metadata` for a field of the records; None if the field cannot be kept."""
+    """Return the entry of `metadata` in a new project's config for a field of the records; None: not kept."""
     if field.type == "other" or "," in field.name:  # commas part the entries
         return None
     entry = field.name if field.type == "str" else f"{field.name}:{field.type}"
@@ -225,7 +225,7 @@ def _toml(value: Any) -> str:
 
 
 def _fields(source: Source) -> list[Field]:
-    """Return the fields of the first records of a source, in their order.
+    """Return the fields of the first records of a new project's source, in their order.
 
     Raises:
         InputError: not records.
@@ -242,7 +242,7 @@ def _fields(source: Source) -> list[Field]:
 
 
 def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -> Field:
-    """Return a field of the first records by its values there: type, mean length, and whether all values differ."""
+    """Return a field of a new project's first records by its values: type, mean length, whether all differ."""
     if from_text:
         values = [_parsed(value) for value in values]
     kinds = {type(value) for value in values}
@@ -259,7 +259,7 @@ def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -
 
 
 def _parsed(text: str) -> str | int | float:
-    """Return the number in a cell of a table, or the text if it says more than a number: 007 is a text."""
+    """Return the number in a cell of a new project's table, or the text if it says more than a number."""
     if _NO_NUMBER.match(text.strip()):
         return text
     for number in (int, float):
@@ -272,7 +272,7 @@ def _parsed(text: str) -> str | int | float:
 
 
 def _parquet_fields(source: Source) -> list[Field]:
-    """Return the fields of a Parquet file from its schema and the sizes of columns; no value is decoded."""
+    """Return the fields of a new project's Parquet file from its schema; no value is decoded."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -294,7 +294,7 @@ def _parquet_fields(source: Source) -> list[Field]:
 
 
 def _arrow_type(kind: Any) -> str:
-    """Return the type of a field by the Arrow type of its column."""
+    """Return the type of a field of a new project by the Arrow type of its column."""
     import pyarrow as pa
 
     tests = {

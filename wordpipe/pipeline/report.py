@@ -148,7 +148,7 @@ def report_pipeline(
 
 
 def _statuses(folder: Path, config: PathLike | None) -> tuple[list[StageStatus], str, list[str]]:
-    """Return the states of the stages in a config, the config's name, and the error of a config that was only found."""
+    """Return for the report the states of the stages in a config, the config's name, and a config's error."""
     if config is not None:
         pipeline = Pipeline(config)
         return [pipeline.status_of(state) for state in pipeline.states()], Path(config).name, []
@@ -215,7 +215,7 @@ def _name_of(place: Path, folder: Path) -> str:
 
 
 def _places(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders of artifacts, also of unfinished ones (the training is running, or was stopped), by name."""
+    """Yield the folders of artifacts to report on, also of unfinished ones, by name."""
     inner: list[Path] = []
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         if not entry.is_dir():
@@ -274,7 +274,7 @@ def _without_place(error: WordpipeError) -> str:
 
 
 def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
-    """Yield the logged training runs of an artifact; none if there is no log that can be read."""
+    """Yield the logged training runs of an artifact to report on; none if no log can be read."""
     try:
         yield from [one for one in logged_runs(place, place.name, verify=False) if one["log"]]
     except (WordpipeError, OSError, ValueError, KeyError, TypeError):
@@ -282,7 +282,7 @@ def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
 
 
 def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from the defaults of their command; all if this version does not have the command."""
+    """Return for the report the settings that differ from the defaults of their command."""
     known = COMMANDS.get(command)
     cls: type[Settings] | None = known.load_settings() if known else None
     fields = cls.model_fields if cls else {}
@@ -291,7 +291,7 @@ def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
-    """Return the artifacts, each with those that it was made from, and whether one of these has changed since."""
+    """Return the artifacts of the report, each with its inputs, and whether one of these has changed."""
     by_place = {os.path.realpath(one.path): one for one in found if one.manifest}
     by_digest = {one.manifest["digest"]: one for one in found if one.manifest}
     connected = []
@@ -314,7 +314,7 @@ def _connected(found: list[FoundArtifact]) -> list[FoundArtifact]:
 
 
 def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
-    """Yield each artifact after its inputs, corpora first where that is possible; stale too where an input is stale."""
+    """Yield each artifact of the report after its inputs; stale too where an input is stale."""
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     by_kind = sorted(found, key=lambda one: kinds.get(one.manifest.get("kind", ""), len(kinds)))
     waiting, done = {one.name: one for one in by_kind}, dict[str, FoundArtifact]()
@@ -328,7 +328,7 @@ def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
 
 
 def _evaluations(folder: Path) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Return the results of `evaluate --json` in files of this folder, and the errors of files that only look like one."""
+    """Return for the report the results of `evaluate --json` in this folder, and errors of such files."""
     found: dict[str, Mapping[str, Any]] = {}
     notes = []
     for path in sorted(folder.glob("*.json"))[:_MOST]:

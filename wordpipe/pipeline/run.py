@@ -153,7 +153,7 @@ class Pipeline:
         self.stages = [replace(stage, output=self._at(stage.output)) for stage in read_stages(self.config)]
 
     def states(self, *, first: str | None = None, last: str | None = None, fresh: bool = False) -> list[State]:
-        """Return the states of the stages from `first` to `last`: what would be made, and why; with `fresh` every stage.
+        """Return the states of a pipeline's stages: what would be made, and why; with `fresh` every stage.
 
         Raises:
             WordpipeError: an input of one of them is missing or of a wrong kind; all such together.
@@ -171,7 +171,7 @@ class Pipeline:
         return [State(stage, ("missing",)) for stage in self.stages]
 
     def estimated(self, states: list[State], *, sources: Size | None = None) -> list[State]:
-        """Return the states with an estimate for each stale stage; `sources`: sizes to assume for the sources."""
+        """Return the states of a pipeline with an estimate for each stale stage."""
         if all(state.fresh for state in states):
             return states
         stale = {state.stage.name for state in states if not state.fresh}
@@ -211,7 +211,7 @@ class Pipeline:
     def make(
         self, stage: Stage, run: RunOptions, *, output: Path | None = None, settings: Mapping[str, Any] | None = None
     ) -> Made:
-        """Make one stage from its inputs, whatever its state.
+        """Make one stage of a pipeline from its inputs, whatever its state.
 
         Args:
             stage: one of this pipeline.
@@ -240,7 +240,7 @@ class Pipeline:
         return made
 
     def status_of(self, state: State) -> StageStatus:
-        """Return the state of a stage in plain values."""
+        """Return the state of a pipeline's stage in plain values."""
         stage = state.stage
         output = str(self.from_here(stage.output))
         return StageStatus(
@@ -266,7 +266,7 @@ class Pipeline:
         return as_path(self.home / path)
 
     def _chosen(self, first: str | None, last: str | None) -> list[Stage]:
-        """Return the stages from `first` to `last`. Raises ConfigError: there is no stage of that name."""
+        """Return the stages to run from `first` to `last`. Raises ConfigError: there is no stage of that name."""
         names = [stage.name for stage in self.stages]
         for wanted in filter(None, (first, last)):
             if wanted not in names:
@@ -282,7 +282,7 @@ class Pipeline:
         return self.stages[begin : end + 1]
 
     def _with_needed(self, stage: Stage) -> list[Stage]:
-        """Return a stage and the stages that it needs, nearest first."""
+        """Return a stage of a pipeline and the stages that its run needs, nearest first."""
         by_name = {one.name: one for one in self.stages}
         found = {stage.name: stage}
         waiting = [stage]
@@ -295,7 +295,7 @@ class Pipeline:
         return list(found.values())
 
     def _check_inputs(self, stages: list[Stage]) -> None:
-        """Check that all inputs that no stage makes exist and are of the right kind.
+        """Check before a run that all inputs that no stage makes exist and are of the right kind.
 
         Raises:
             WordpipeError: what is missing or of a wrong kind, all of it together.
@@ -356,7 +356,7 @@ class Pipeline:
         return recipe_of(stage.command.makes, settings.recipe_body(), manifest.inputs) == manifest.recipe
 
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
-        """Return the state of a stage as if it were not kept: why its artifact must be made."""
+        """Return the state of a pipeline's stage as if it were not kept: why its artifact must be made."""
         waits = [f"{name} will be made" for name in stage.needs if name in before and not before[name].fresh]
         if not is_artifact(stage.output):
             return State(stage, ("missing", *waits))
@@ -376,7 +376,7 @@ class Pipeline:
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
-        """Return the estimate of making a stage; the estimator knows the size of its artifact afterwards."""
+        """Return the estimate of running a stage; the estimator knows the size of its artifact afterwards."""
         # the artifact is there: its size is known
         if not stale and is_artifact(stage.output):
             estimator.sizes[stage.name] = size_of_artifact(stage.output)
@@ -407,7 +407,7 @@ class Pipeline:
         return estimator.estimate(stage.name, settings, inputs, stage.output)
 
     def _planned_inputs(self, stage: Stage, settings: Settings) -> list[InputEntry]:
-        """Return the inputs of a stage as entries of a manifest."""
+        """Return the inputs of a stage that will be run as entries of a manifest."""
         entries: list[InputEntry] = []
         for argument, names in stage.given:
             several = [self._resolve(name) for name in names]
@@ -435,7 +435,7 @@ class Pipeline:
         return stage.command.load_settings().make(self._settings(stage), where=place_of(stage, self.config))
 
     def _resolve(self, name: str) -> str:
-        """Return the path for the name of an input: a stage's artifact, a file, a folder, or a pattern of files."""
+        """Return the path for an input's name in a run: a stage's artifact, a file, a folder, or a pattern."""
         for stage in self.stages:
             if stage.name == name:
                 return str(stage.output)

@@ -71,7 +71,7 @@ class Form(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """True if the form counts in the length of a text for BM25: pairs, joined forms and single letters do not count.
+        """True if the analysed form counts in the length of a text for BM25: pairs and single letters do not.
 
         With these counted, nDCG@10 of Cranfield, CISI, NPL and CACM was lower by 0.3 points: texts full of initials, formulas
         and dates are no longer than others. A form without marks does, so that of equal texts the one that has it as a word
@@ -102,7 +102,7 @@ class Analyser:
         return [form.term for run in self.runs(text) for form in self.of_run(run)]
 
     def of_run(self, run: str) -> tuple[Form, ...]:
-        """Return the terms of one run of letters, and where in it they come from."""
+        """Analyse one run of letters: return its terms, and where in it they come from."""
         found = self._known.get(run)
         if found is None:
             if len(self._known) >= _CACHED:
@@ -115,7 +115,7 @@ class Analyser:
         return self._pattern(text).findall(text)  # type: ignore[no-any-return]
 
     def forms(self, run: str) -> Iterator[tuple[str, bool]]:
-        """Yield the terms of one run, and whether each makes a text longer; not remembered, as `of_run` does."""
+        """Yield the terms that analysis makes of one run, and whether each makes a text longer."""
         if len(run) > 1 and run.isascii() and (run.isalnum() or run.isidentifier()) and self.language != "turkish":
             if stem := self.stem(run):
                 yield stem, True
@@ -127,7 +127,7 @@ class Analyser:
         return _PART.findall(run) if _APART.fullmatch(run) else []
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
-        """Yield the terms of each word of a text, with the share of each term."""
+        """Yield the analysed terms of each word of a text, with the share of each term."""
         for run in self.runs(text):
             words: dict[int, list[tuple[str, float]]] = {}
             for form in self.of_run(run):
@@ -135,7 +135,7 @@ class Analyser:
             yield from words.values()
 
     def spaced_words(self, text: str) -> dict[str, list[str]]:
-        """Return a text's words between spaces or signs, in small letters, and the terms of each: no stop words, no pairs."""
+        """Analyse a text's words between spaces or signs: in small letters, with the terms of each."""
         found: dict[str, list[str]] = {}
         for run in self.runs(text):
             if run.isascii() or not _patterns().unspaced.match(run):
@@ -155,7 +155,7 @@ class Analyser:
         ]
 
     def places(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield, for each term of `self(text)` in order, its first character, the character after its last, and the term."""
+        """Yield, for each term that analysis finds in a text in order, its characters and the term."""
         for found in self._pattern(text).finditer(text):
             first = found.start()
             for form in self.of_run(found[0]):
@@ -183,7 +183,7 @@ class Analyser:
         return tuple(sorted(forms, key=lambda form: form[:2]))
 
     def _of_part(self, run: str, start: int, end: int, number: int) -> list[Form]:
-        """Return a word and its other forms."""
+        """Analyse a word: return it and its other forms."""
         if end - start == 1 and run[start].isalpha() and "'" in _plain(run[max(start - 1, 0) : end + 1]):
             return []  # isn't, l'eau: no word
         exact = self._exact(run[start:end])
@@ -211,7 +211,7 @@ class Analyser:
         return "" if stem == main else stem
 
     def _joined(self, run: str, parts: list[tuple[int, int]]) -> Iterator[Form]:
-        """Yield one term for each group of words that signs join."""
+        """Yield one term of the analysis for each group of words that signs join."""
         plain, groups = _plain(run), list[tuple[int, int]]()
         for number, (start, end) in enumerate(parts):
             start -= number == 0 and plain[:1] == "."
@@ -226,7 +226,7 @@ class Analyser:
 
     @staticmethod
     def _is_joint(plain: str, before: tuple[int, int], start: int, end: int) -> bool:
-        """True if what stands between two words makes them one name."""
+        """True if what stands between two words makes them one name in the analysis."""
         sign, sides = plain[before[1] : start], (plain[before[0] : before[1]], plain[start:end])
         if sign == ",":
             return sides[0][-1:].isdigit() and sides[1].isdigit()
@@ -262,7 +262,7 @@ def _plain(run: str) -> str:
 
 
 def _signs_behind(plain: str, start: int, end: int) -> int:
-    """Return how many signs behind a word belong to its name: C++, C#, C++17; not the sign of a sum."""
+    """Return how many signs behind a word belong to its name in the analysis: C++, C#, C++17."""
     signs = end
     while plain[signs : signs + 1] in ("+", "#") and signs < len(plain):
         signs += 1
@@ -273,7 +273,7 @@ def _signs_behind(plain: str, start: int, end: int) -> int:
 
 
 def words_of(text: str) -> tuple[list[str], int]:
-    """Return all words of a text, their case folded; and how many characters of scripts without spaces it has."""
+    """Return all words of a text to analyse, their case folded; and its characters of unspaced scripts."""
     if text.isascii():
         return [word.lower() for word in _PART.findall(text)], 0
     runs = _patterns().run.findall(text)
@@ -317,7 +317,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Return the patterns of any script, compiled when the first text comes that is not of ASCII alone."""
+    """Return the patterns of analysis of any script, compiled when a text comes that is not ASCII alone."""
     import regex
 
     bare = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ーｰﾞﾟ"

@@ -106,7 +106,7 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
 
 
 def _records(file: File) -> dict[str, tuple[str, str]]:
-    """Return id → title and text of every line of a file of documents or queries."""
+    """Return id → title and text of every line of a file of a BEIR collection's documents or queries."""
     found: dict[str, tuple[str, str]] = {}
     for place, line in _lines(file):
         record = parse_json(line, place, what="not a line of JSON", error=InputError)
@@ -125,7 +125,7 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
 
 
 def _grades(file: File) -> Grades:
-    """Return the judgements of a file: query → document → grade."""
+    """Return the judgements of a BEIR collection's file: query → document → grade."""
     grades: Grades = {}
     for number, (place, line) in enumerate(_lines(file)):
         cells = line.split("\t") if "\t" in line else line.split()
@@ -163,7 +163,7 @@ def _lines(file: File) -> Iterator[tuple[str, str]]:
 def baselines(
     collection: Collection, lexical: LexicalIndex, lsi_dim: int, depth: int, report: Report
 ) -> dict[str, list[Hits]]:
-    """Return what systems without training find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
+    """Return what BEIR's baselines find: bm25 and rm3 (Lucene's), tfidf and lsi, which see the same terms."""
     passages, questions = collection.passages, collection.questions
     found = {"bm25": lexical.search(questions, depth)}
     pairs = zip(questions, found["bm25"], strict=True)
@@ -183,7 +183,7 @@ def baselines(
 
 
 def rankings(collection: Collection, found: Sequence[Hits], *, drop_identical: bool) -> list[list[str]]:
-    """Return, for each query, the ids of the documents found, in the order in which trec_eval reads a ranking.
+    """Return a baseline's ranking for each query: the ids of documents in trec_eval's order.
 
     A document of the same id as the query is left out where `drop_identical` is set.
     """
@@ -235,7 +235,7 @@ class Tfidf:
 
     @classmethod
     def fit(cls, texts: Sequence[Any], analyse: Analyse) -> "Tfidf":
-        """Learn the terms of N texts and how rare they are; columns are in the order in which terms first come."""
+        """Learn the terms of a collection's N texts and how rare they are, for the baseline TF-IDF."""
         df: Counter[str] = Counter()  # which keeps the order in which terms first come
         for text in texts:
             df.update(dict.fromkeys(analyse(text), 1))
@@ -243,7 +243,7 @@ class Tfidf:
         return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
     def vectors(self, texts: Sequence[Any]) -> Any:
-        """Return TF-IDF vectors, (N, V) float32 `scipy.sparse.csr_array`, rows of length 1; empty without known terms."""
+        """Return TF-IDF vectors of a collection's texts for a baseline, (N, V), rows of length 1."""
         starts = [0]
         columns: list[int] = []
         counts: list[int] = []
@@ -272,7 +272,7 @@ class LatentSpace:
 
     @classmethod
     def fit(cls, texts_NV: Any, dim: int) -> "LatentSpace":
-        """Find `dim` latent directions of a scipy sparse array; fewer where the matrix is not so large.
+        """Find `dim` latent directions of a collection (the baseline LSI); fewer where the matrix is not so large.
 
         The same matrix gives the same directions: the iteration (ARPACK) starts at a fixed vector.
         """

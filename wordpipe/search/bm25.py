@@ -77,7 +77,7 @@ class LexicalIndex:
         return cls(settings, *counted(texts, Analyser(settings.language, stems=stems)), stems=stems)
 
     def updated(self, old_rows_N: Rows, texts: Iterable[str]) -> "LexicalIndex":
-        """Return the lexical index of N texts, some of which this index holds: the bytes as if built of all in its language.
+        """Return BM25's index of N texts, some of which this index holds: as if built of all in its language.
 
         Args:
             old_rows_N: for each text its row in this index, -1 for a new one.
@@ -113,7 +113,7 @@ class LexicalIndex:
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
     def holding(self, query: str) -> Mask | None:
-        """Return which texts hold a term of the query, (N,); None where no text does."""
+        """Return which texts BM25 finds a term of the query in, (N,); None where no text has one."""
         terms = self.read(query).numbers.tolist()
         if not terms:
             return None
@@ -126,7 +126,7 @@ class LexicalIndex:
         return found_N
 
     def strangers(self, query: str) -> dict[str, list[str]]:
-        """Return the words of a query that stand in no text, the first few each with words one letter away that do.
+        """Return the words of a query that BM25 finds in no text, the first few each with similar words.
 
         Pairs of characters of a script without spaces are no words, and none of these.
         """
@@ -144,7 +144,7 @@ class LexicalIndex:
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
     def read(self, query: str) -> QueryTerms:
-        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
+        """Return the terms of a query for BM25 that any text has; forms of a word weigh as much as one word."""
         weights: dict[int, float] = {}
         for forms in self.analyser.words(query):
             known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
@@ -155,7 +155,7 @@ class LexicalIndex:
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
 
     def read_text(self, text: str) -> TextCounts:
-        """Return a text that need not be in the index, in the index's terms; others count for its length alone."""
+        """Return a text that need not be in BM25's index, in its terms; others count for its length alone."""
         forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
         counts = Counter[int]()
         for term, often in Counter(form.term for form in forms).items():
@@ -166,7 +166,7 @@ class LexicalIndex:
         return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([length]))
 
     def texts(self, rows_R: Rows) -> TextCounts:
-        """Return the terms of R texts of the index."""
+        """Return the terms of R texts of BM25's index."""
         at, numbers, counts = self.by_text.of_rows(rows_R)
         if not _within(numbers, len(self.terms)):
             raise _strangers()
@@ -177,7 +177,7 @@ class LexicalIndex:
         return self.best([self.read(query) for query in queries], k, allowed)
 
     def best(self, queries: Sequence[QueryTerms], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """Return the k best texts of every query by its terms; see `search`."""
+        """Return the k best texts of every query by BM25; see `search`."""
         try:
             scores_N = self._zeros.pop()
         except IndexError:
@@ -215,7 +215,7 @@ class LexicalIndex:
         return scores_R
 
     def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
-        """Return the query with the weightiest terms of what it found, which together weigh as much as its own.
+        """Return the BM25 query with the weightiest terms of what it found (feedback).
 
         A term weighs what it adds to the scores of these texts, the text of rank r counting 1 / r: relevance feedback in the
         space of BM25 itself. Relevance models by frequencies (RM3, Abdul-Jaleel et al. 2004) chose common words: from the
@@ -240,7 +240,7 @@ class LexicalIndex:
         return QueryTerms(both, weights.astype(np.float32))
 
     def explain(self, query: QueryTerms, row: int, own: QueryTerms | None = None) -> list[dict[str, Any]]:
-        """Return what each term of a query adds to the score of one text, most first; terms not in the text are left out.
+        """Explain a BM25 score: what each term of a query adds for one text, most first.
 
         Args:
             query: the terms that were searched for.
@@ -272,7 +272,7 @@ class LexicalIndex:
         return sorted(shares, key=lambda share: -share["score"])
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
+        """Yield name and content of each file of BM25's lexical index: lexical.json and one .npy per array."""
         about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings = self.terms, self.postings
@@ -294,7 +294,7 @@ class LexicalIndex:
 
     @classmethod
     def load(cls, files: Mapping[str, bytes]) -> "LexicalIndex":
-        """Read a lexical index from its files; the arrays stay where they were read to.
+        """Read BM25's lexical index from its files; the arrays stay where they were read to.
 
         Raises:
             ArtifactError: the files do not belong together.
@@ -312,7 +312,7 @@ class LexicalIndex:
 
     @cached_property
     def by_text(self) -> TextTerms:
-        """The terms of each text: from the files, else counted."""
+        """Return the terms of each text in BM25's index: from the files, else counted."""
         if self._files is None:
             return TextTerms.of(self.postings)
         found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
@@ -356,7 +356,7 @@ class LexicalIndex:
         return query.weights * self._idf(query.numbers)
 
     def compile(self) -> None:
-        """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
+        """Search BM25's index by compiled loops from now on: the same hits, to the same bits."""
         from wordpipe.search import kernels
 
         self.__dict__["_loops"] = kernels
@@ -378,7 +378,7 @@ class LexicalIndex:
 
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
-        """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
+        """Return a function from a term to its texts in BM25's index and its count in each."""
         postings = self.postings  # not this object, which would keep itself in memory
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
@@ -461,7 +461,7 @@ class LexicalIndex:
 
 
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
-    """Return all texts, and the lexical settings with the language that auto stands for."""
+    """Return all texts, and the settings of BM25's index with the language that auto stands for."""
     if settings.language != "auto":
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
     iterator = iter(texts)
@@ -471,7 +471,7 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
 
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
-    """Read one of the arrays of a lexical index, without a copy. Raises ArtifactError: it is none, or of other numbers."""
+    """Read one of the arrays of BM25's index, without a copy. Raises ArtifactError: it is none."""
     with damage_named(f"{LEXICAL}{name}.npy", "not a readable lexical index", _HINT):
         array = parse_array(files[f"{name}.npy"])
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):

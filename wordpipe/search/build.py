@@ -76,7 +76,7 @@ class Plan:
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process now, in bytes; if the system does not say (macOS), its peak so far."""
+    """Return the memory of this process while an index is built, in bytes; macOS: its peak so far."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
     except (OSError, ValueError, IndexError):
@@ -141,7 +141,7 @@ class Parts(Protocol):
         """Return the lists without rows that a stopped run has learned; None where there are none."""
 
     def encoded(self, lists: Any, query_rows: Rows, queries_QD: Vectors) -> Iterator[EncodedPart]:
-        """Yield the result of `encode_part` for every part, in the order of the rows.
+        """Yield the result of `encode_part` for every part of an index to build, in the order of the rows.
 
         Args:
             lists: learned, without rows.
@@ -241,7 +241,7 @@ def _looked_at(parts: Iterable[EncodedPart], truth: ExactNeighbours, threads: in
 def encode_part(
     lists: Any, blocks: Iterable[Vectors], first: int, query_rows: Rows, queries_QD: Vectors
 ) -> EncodedPart:
-    """Return the codes of some rows, and which of them are nearest to the queries; with one thread always the same bytes.
+    """Encode some rows of an index to build: their codes, and which of them are nearest to the queries.
 
     Args:
         lists: learned, without rows.
@@ -280,7 +280,7 @@ def fill(
     kind: Flat, blocks: Blocks, missing_N: Mask, query_rows: Rows, truths: Sequence[tuple[ExactNeighbours, Mask]],
     report: Report,
 ) -> None:  # fmt: skip
-    """Stream all vectors into the index but for the queries, and make it searchable.
+    """Stream all vectors into the index that is built but for the queries, and make it searchable.
 
     Those `missing` are the rows that the index does not hold yet; `query_rows` are withheld, where the index can. Each of the
     truths is of some queries, with (N,) the rows that it is to look at; those withheld it does not see.
@@ -300,7 +300,7 @@ def fill(
 
 
 def finished(kind: Flat, truth: ExactNeighbours, threads: int, report: Report, known: Width | None = None) -> Built:
-    """Tune the search, from a known width if there is one, and say what came of it; an exact index is only timed."""
+    """Finish building an index: tune the search, and say what came of it; an exact index is only timed."""
     if kind.withholds:
         curve = tuned(kind, truth, report, known)
         chosen, exact = cheapest(kind, curve), truth.queries_per_s
@@ -314,7 +314,7 @@ def finished(kind: Flat, truth: ExactNeighbours, threads: int, report: Report, k
 
 
 def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, Vectors]]:
-    """Unit vectors block by block, each with the number of its first row.
+    """Yield unit vectors to build an index of block by block, each with the number of its first row.
 
     Raises:
         DivergedError: a vector is zero or not finite.
@@ -328,7 +328,7 @@ def checked_blocks(blocks: Blocks, n: int) -> Iterator[tuple[int, Vectors]]:
 
 
 def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors]:
-    """Return the unit vectors at several lists of row numbers (each ascending), collected in one pass.
+    """Return samples to build an index from: unit vectors at several lists of row numbers, in one pass.
 
     Raises:
         DivergedError: one of them is zero or not finite; the others are not looked at.
@@ -346,7 +346,7 @@ def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors
 
 
 def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
-    """Return some rows of a block at length 1; an error names all rows of the block that have no direction."""
+    """Return some rows of a block to build an index of at length 1; rows without direction are errors."""
     try:
         return unit_vectors(block_BD[rows_R])
     except DivergedError:
@@ -360,7 +360,7 @@ def _refuse_other_count(found: int, n: int) -> None:
 
 
 def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
-    """Search an index at a width for its held-out queries, and measure recall and speed."""
+    """Search a built index at a width for its held-out queries, and measure recall and speed."""
     kind.tune(width)
     start = time.perf_counter()
     scores_QK, rows_QK = kind.search(truth.queries)
@@ -371,7 +371,7 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
 
 
 def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | None = None) -> list[Measurement]:
-    """Widen the search until it finds enough, and leave the index at the cheapest width that does.
+    """Tune a built index: widen its search until it finds enough, and leave it at the cheapest such width.
 
     Which width is best is decided by the work that a search does, not by the clock: the same vectors and settings give the
     same index on a busy machine too. The speeds are measured.
@@ -396,7 +396,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
 
     # for one factor of candidates
     def widen(refine: int) -> None:
-        """Double the width until it is enough, or brings nothing more; then halve the last step."""
+        """Double the tuned width until it is enough, or brings nothing more; then halve the last step."""
         search, before = narrow, -1.0
         while not (found := enough(search, refine)):
             now = curve[-1].recall_at_10
@@ -424,7 +424,7 @@ def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | Non
 
 
 def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
-    """Return the cheapest measured width that reaches the recall, or else the one that finds most."""
+    """Return the cheapest measured width of a built index that reaches the recall, or that finds most."""
     enough = [point for point in curve if point.recall_at_10 >= kind.settings.recall]
     if enough:
         return min(enough, key=lambda point: kind.work(point.width))
@@ -432,7 +432,7 @@ def cheapest(kind: Flat, curve: Sequence[Measurement]) -> Measurement:
 
 
 def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
-    """Return the records of held-out queries, (Q,): row, neighbours, scores, vector."""
+    """Return the records of queries held out of the built index, (Q,): row, neighbours, scores, vector."""
     records = np.empty(len(query_rows), dtype=held_out_record(truth.queries.shape[1]))
     records["row"], records["near"], records["score"] = query_rows, truth.near, truth.scores
     records["floor"], records["vector"] = truth.scores[:, -1], truth.queries
@@ -440,7 +440,7 @@ def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
 
 
 def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
-    """Return as many of the (A,) held-out queries as an update of n rows needs; their true neighbours are other rows."""
+    """Return as many of the queries held out when the index was built as an update of n rows needs."""
     wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
     kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
     others = np.setdiff1d(np.arange(len(query_rows)), kept)
@@ -452,7 +452,7 @@ def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
 
 
 def held_out_record(dim: int) -> np.dtype[np.void]:
-    """Return the dtype of the record of a held-out query, which is a row of the index.
+    """Return the dtype of the record of a query that is held out when an index is built.
 
     row: its number. near: the 20 rows nearest to it among all that are no queries, -1 where no more are known. score: their
     inner products, the largest first, -inf there. floor: the score down to which all neighbours are known, -inf where all

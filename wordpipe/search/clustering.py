@@ -31,7 +31,7 @@ Links = Iterator[tuple[Rows, Rows]]
 
 
 def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
-    """Return the rows of each group of linked rows, ascending, the largest group first, then by lowest row; how many links."""
+    """Return the rows of each group of linked rows (near duplicates), the largest group first; how many links."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -51,7 +51,7 @@ def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
 
 
 def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
-    """Yield all pairs whose cosine is at least the threshold, each compared; told how many rows are done.
+    """Yield all pairs (near duplicates) whose cosine is at least the threshold, each compared.
 
     Memory holds the vectors, one block of scores and some links, whatever the threshold.
     """
@@ -70,7 +70,7 @@ def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
 
 
 def index_links(index: Any, blocks: Iterable[Vectors], rows: int, threshold: float, report: Report) -> Links:
-    """Yield every row and those of its neighbours in a faiss index that are near enough; what the index misses is missed."""
+    """Yield every row and its near duplicates by a faiss index; what the index misses is missed."""
     first, seen = 0, [np.zeros(0, dtype=np.int64)]
     for block_BD in blocks if rows else ():
         scores_BK, rows_BK = index.search(np.ascontiguousarray(block_BD), min(_NEIGHBOURS, rows))
@@ -120,7 +120,7 @@ _LISTS = 0x115  # separates this draw from every other use of a seed
 
 
 def list_centres(vectors_ND: Vectors, k: int, seed: int, threads: int) -> Vectors:
-    """Return (K, D) unit vectors around which N lie, K = k, for lists: k-means as in `spherical_centres`, ten rounds.
+    """Return (K, D) unit vectors around which N cluster, for the lists of an index: ten rounds of k-means.
 
     The bytes are the same for any number of threads: always the same vectors are compared together, by one thread. faiss's
     own k-means shares every product of matrices among all threads, and then those of more than 128 numbers are added up in
@@ -148,7 +148,7 @@ def list_centres(vectors_ND: Vectors, k: int, seed: int, threads: int) -> Vector
 
 
 def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
-    """Return the nearest centre of each vector, (B,), by one thread."""
+    """Return the nearest cluster centre of each vector, (B,), by one thread."""
     import faiss
 
     from wordpipe.search.faiss_index import faiss_threads
@@ -159,7 +159,7 @@ def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
 
 
 def _fill_empty(centres_KD: Vectors, counts_K: Rows) -> None:
-    """Give each centre without vectors a half of the largest cluster, in place."""
+    """Give each cluster centre without vectors a half of the largest cluster, in place."""
     apart_D = np.where(np.arange(centres_KD.shape[1]) % 2, 1 - _HALVING, 1 + _HALVING).astype(np.float32)
     for empty in np.flatnonzero(counts_K == 0).tolist():
         largest = int(counts_K.argmax())
@@ -171,7 +171,7 @@ def _fill_empty(centres_KD: Vectors, counts_K: Rows) -> None:
 
 
 def assigned(vectors_ND: Vectors, centres_KD: Vectors) -> tuple[Rows, Vectors]:
-    """Return the nearest centre of each vector, (N,), and the cosine with that centre, (N,)."""
+    """Return the nearest cluster centre of each vector, (N,), and the cosine with that centre, (N,)."""
     centre_N, cosine_N = np.empty(len(vectors_ND), np.int64), np.empty(len(vectors_ND), np.float32)
     step = max(1, _SCORES // len(centres_KD))
     for first in range(0, len(vectors_ND), step):
@@ -183,7 +183,7 @@ def assigned(vectors_ND: Vectors, centres_KD: Vectors) -> tuple[Rows, Vectors]:
 
 
 def simplified_silhouette(vectors_ND: Vectors, centres_KD: Vectors) -> float:
-    """Return how much nearer vectors are to their own centre than to the next: mean of (b - a) / max(a, b), 0 to 1.
+    """Return how much nearer vectors are to their own cluster's centre than to the next, 0 to 1.
 
     a and b are 1 - cosine with the nearest and the second nearest of two or more centres. Source: Hruschka, de Castro and
     Campello 2004, "Evolutionary Algorithms for Clustering Gene-Expression Data" (distances to centres, not to all members).
@@ -239,7 +239,7 @@ def choose_k(vectors_ND: Vectors, seed: int, report: Callable[[int, int], None])
 
 
 def _without_clusters(vectors_ND: Vectors, seed: int) -> Vectors:
-    """Return unit vectors of the same spread: each number along the principal directions is dealt out among the vectors."""
+    """Return unit vectors of the same spread without clusters, for the gap statistic."""
     mean_D = vectors_ND.mean(axis=0)
     _, _, directions_DD = np.linalg.svd(vectors_ND - mean_D, full_matrices=False)
     along_ND = (vectors_ND - mean_D) @ directions_DD.T
@@ -266,7 +266,7 @@ class ClusterTerms:
         return cls([0] * clusters, [Counter() for _ in range(clusters)], {})
 
     def add(self, cluster: int, stems: Iterable[tuple[str, str]]) -> None:
-        """Count the stems of a text with the words they come from; each once in a text, so that no long one decides."""
+        """Count the stems of a text of a cluster with the words they come from; each once in a text."""
         self.texts[cluster] += 1
         for stem, word in dict(stems).items():
             self.counts[cluster][stem] += 1
@@ -290,7 +290,7 @@ class ClusterTerms:
 
 
 def _surprise(both: int, first: int, second: int, total: int) -> float:
-    """Return the log-likelihood ratio of `both` out of `first` and `second` of `total`; 0 where no more than by chance."""
+    """Return the log-likelihood ratio by which a word is a cluster's label."""
     if both * total <= first * second:
         return 0.0
     seen = ((both, first - both), (second - both, total - first - second + both))

@@ -91,7 +91,7 @@ class Flat:
         return 4 * self.dim
 
     def reach(self) -> tuple[int, int, tuple[int, ...]]:
-        """Return the widths that a search can take: the narrowest worth trying, the widest, and factors of candidates to try.
+        """Return the widths that a search of the FAISS index can take: the narrowest, the widest, and factors.
 
         The factors come cheapest first; (0,) where the kind compares no candidates.
         """
@@ -156,7 +156,7 @@ class Flat:
 
 
 def codes_of(lists: Any, block_BD: Vectors) -> Codes:
-    """Return the codes of vectors in learned lists: a pure function of the two, with one thread."""
+    """Return the codes of vectors in the learned lists of a FAISS index: a pure function of the two."""
     codes_BS: Codes = np.empty((len(block_BD), lists.sa_code_size()), dtype=np.uint8)
     if len(block_BD):
         lists.sa_encode(block_BD, codes_BS)
@@ -172,7 +172,7 @@ def kind_of(name: str) -> type[Flat]:
 
 
 def kind_names(settings: IndexSettings, n: int) -> list[str]:
-    """Return the kinds to try for `n` vectors until one reaches the recall; under auto the last one is exact.
+    """Return the kinds of FAISS index to try for `n` vectors; under auto the last one is exact.
 
     Of 60,000 sentence vectors of width 384, on one core at recall 0.95 (measured with the vectors beside codes and links
     in half precision): ivf-pq 18,000 queries/s after 3 s of building, hnsw of 16 neighbours 6,700 after 15 s, flat 670. So
@@ -309,7 +309,7 @@ class VectorIndex:
         self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """Return the k nearest rows of every query, fewer where the index has or finds fewer; none of a query that is zero.
+        """Search the FAISS index: the k nearest rows of every query; none of a query that is zero.
 
         An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly; of many
         so many neighbours are taken that k of them are allowed, up to all it finds.
@@ -343,7 +343,7 @@ class VectorIndex:
         return numbers if self._with_vector is None else self._with_vector[numbers]
 
     def vectors(self, rows_R: Rows) -> Vectors:
-        """Return the unit vectors of some rows, ascending, as they were added; zero of a row without one.
+        """Return the unit vectors of some rows of the FAISS index, ascending; zero of a row without one.
 
         From the index where it holds them in order: to read three rows from the files takes three row groups of 16 MiB; codes
         with vectors beside them have these in memory.
@@ -360,14 +360,14 @@ class VectorIndex:
         return self._stored.read(rows_R)
 
     def _threads_for(self, queries: int) -> int:
-        """Return the threads for a search: 1 where that many queries are little work, or else 0: one per core."""
+        """Return the threads for a search of a FAISS index: 1 where there is little work, or else 0."""
         compared = self._index.ntotal if self._allowed is None else int(self._allowed.sum())
         if not isinstance(self._index, faiss.IndexFlat) and (self._allowed is None or compared > EXACT_BELOW):
             compared = min(compared, _COMPARED_BY_OTHERS)
         return int(queries * compared < _ONE_THREAD_BELOW)
 
     def _neighbours(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """Return the k nearest rows, found as suits the index and the number of rows allowed."""
+        """Return the k nearest rows in the FAISS index, found as suits the number of rows allowed."""
         allowed = self._allowed
         if allowed is None or allowed.all():
             return self._searched(queries_QD, k)
@@ -400,7 +400,7 @@ class VectorIndex:
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:
-        """Search for more and more neighbours until k of every query are allowed, or the index has no more to give.
+        """Search a FAISS index for more and more neighbours until k of every query are allowed.
 
         It works for every kind of index; some of them take no selection, and a graph that may not step on forbidden rows
         finds less through them.

@@ -155,7 +155,7 @@ def _ended_after(database: Any, seconds: float) -> Iterator[None]:
 def _numbered(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], fields: Sequence[pa.Field]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches' columns with the number of each row."""
+    """Yield the columns of batches that a condition names with the number of each row."""
     first = 0
     for batch in batches:
         numbers = pa.array(np.arange(first, first + len(batch)))
@@ -172,7 +172,7 @@ def _misfit(condition: str, reason: str, schema: pa.Schema, hint: str = "") -> C
 
 
 def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches: Batches) -> ConfigError:
-    """Return the error for a missing column: a text without quotes, similar names, or how a field becomes a column."""
+    """Return the error for a column of a condition that is missing, with similar names."""
     whole, name, last = name.split("."), _short(name), name.rpartition(".")[2]
     listed = re.search(rf'(?<!\w)"?{re.escape(name)}"?\s+(?:not\s+)?in\s+"?(\w+)', condition, re.IGNORECASE)
     is_value = (listed and listed[1] in schema.names) or re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition)
@@ -200,7 +200,7 @@ def _first_values(batches: Batches, name: str) -> list[Any]:
 
 
 def _is_key(name: str, texts: Iterable[str]) -> bool:
-    """True if a field of this name stands in any of the objects."""
+    """True if a field of this name, which a condition names, stands in any of the objects."""
     for text in texts:
         with suppress(ValueError, RecursionError):
             if isinstance(found := json.loads(text), dict) and name in found:
@@ -341,7 +341,7 @@ def quoted(name: str) -> str:
 
 @cache
 def _keywords() -> frozenset[str]:
-    """Return the words of SQL that are columns only in double quotes."""
+    """Return the words of SQL that are columns of a condition only in double quotes."""
     kinds = "('reserved', 'type_function')"
     with locked_database() as database:
         found = database.execute(f"SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN {kinds}")  # noqa: S608
@@ -449,7 +449,7 @@ def _too_long(condition: str, got: str, expected: str) -> ConfigError:
 
 
 def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that the expression names, in their order, and the names that are no columns.
+    """Return the columns that the expression of a condition names, and the names that are no columns.
 
     DuckDB tells capitals from small letters no more; a name that is written as a column's is that one. A column may have the
     table's name before it and fields after it.

@@ -55,7 +55,7 @@ def score_range(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]
 
 
 def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
-    """Return the scores from 0 to 1 (min-max), (K,); all 1 where they are equal.
+    """Return scores to fuse in a hybrid search from 0 to 1 (min-max), (K,); all 1 where they are equal.
 
     What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
     were wanted.
@@ -123,7 +123,7 @@ class Feedback:
 def with_feedback(
     queries_QD: Vectors, found: Sequence[Hits], dense: HasVectors, take: int = FEEDBACK
 ) -> tuple[Vectors, list[Feedback]]:
-    """Return each query plus the direction of its first hits, as long as the query: unit(q + unit(Σ d_r / r)), r the rank.
+    """Return each query of a hybrid search plus the direction of its first hits, as long as the query.
 
     Nobody says which hits are right, so it helps where most of the first ones are: they are to come from a search that is
     good already, words and vectors together. The first counts most, so that it matters less how many are taken: a plain
@@ -186,7 +186,7 @@ class Retriever:
     allowed: Mask | None = None  # (N,) the rows that words may find; None: all
 
     def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
-        """Return the k best rows of every query.
+        """Return the k best rows of every query by hybrid, dense or lexical search.
 
         Args:
             texts: the queries.
@@ -210,7 +210,7 @@ class Retriever:
     def mixed(
         self, words: Sequence[QueryTerms], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
     ) -> list[Result]:
-        """Return the k best of what every query found by its vector and by its words, after feedback."""
+        """Return the k best of what a hybrid search found by vectors and by words, after feedback."""
         assert self.lexical is not None
         depth = max(k, CANDIDATES)
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
@@ -228,7 +228,7 @@ class Retriever:
         return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
 
     def asked_twice(self, words: Sequence[QueryTerms], worded: Sequence[Hits]) -> list[Result]:
-        """Compare again what every query found by its words, by these words and the weightiest terms of the first hits.
+        """Compare again what the words of a hybrid search found, with the weightiest terms of the first hits.
 
         It is the feedback of `mixed` without a vector, and so what hybrid search has to beat for its vectors to be worth
         anything. Hits after the first candidates keep their order, with scores below 0.
@@ -272,7 +272,7 @@ class Retriever:
         return self.lexical.score_rows(terms, rows_R)
 
     def compared(self, number: int, terms: QueryTerms, near: Sequence[Hits], worded: Hits) -> Hits:
-        """Return the first candidates of all sides by these terms, then what else the words had found, in its order."""
+        """Return the first candidates of all sides of a hybrid search by these terms, then the others."""
         rows = np.unique(np.concatenate([hits.rows[:CANDIDATES] for hits in (*near, worded)]))
         best = best_of(rows, self.scores(number, terms, rows), len(rows))
         best = best.where(best.scores > 0)
@@ -284,7 +284,7 @@ class Retriever:
     def find_documents(
         self, texts: Sequence[str], queries_QD: Vectors | None, k: int, documents_N: npt.NDArray[np.integer]
     ) -> list[Result]:
-        """Return the k best documents of every query, each by its best row; given is the number of every row's document."""
+        """Return the k best documents of every query of a hybrid search, each by its best row."""
         found = [Result(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:

@@ -77,7 +77,7 @@ def _check_quantizer(pq: Any, dim: int) -> None:
 
 
 def _check_blocks(index: Any, lists: Any) -> None:
-    """Check 4-bit codes in blocks, the form of the fast search."""
+    """Check an ivf-pq index's 4-bit codes in blocks, the form of the fast search."""
     need(index.pq.nbits == index.nbits == 4 and index.ksub == 16, f"codes of {index.nbits} bits")
     need(index.M == index.pq.M and index.M2 == index.M + index.M % 2, f"{index.M2} parts")
     need(index.bbs > 0 and index.bbs % 32 == 0 and index.bbs <= 1 << 16, f"blocks of {index.bbs}")
@@ -95,6 +95,7 @@ class Lists(Flat):
     checks = {"IndexRefine": _check_refined, "IndexIVFPQFastScan": _check_lists}  # noqa: RUF012
 
     def _made(self) -> Any:
+        """Make the parts of an ivf-pq index."""
         recipe = f"IVF{self._list_count()},PQ{self._parts()}x4fs,RFlat"
         index: Any = faiss.index_factory(self.dim, recipe, faiss.METRIC_INNER_PRODUCT)
         lists: Any = faiss.downcast_index(index.base_index)
@@ -112,7 +113,7 @@ class Lists(Flat):
         return faiss.downcast_index(self.index.base_index)
 
     def _list_count(self) -> int:
-        """Return the number of lists to make.
+        """Return the number of lists of an ivf-pq index to make.
 
         The square root of n: twice as many took twice the time to build and answered a third fewer queries at recall 0.95
         (60,000 sentence vectors of width 384).
@@ -164,7 +165,7 @@ class Lists(Flat):
         return codes + width.refine * K * 4 * self.dim * RANDOM_READ
 
     def learn(self, training_TD: Vectors) -> None:
-        """Learn the centroids of the lists, then the codes.
+        """Learn the centroids of the lists of an ivf-pq index, then the codes.
 
         The centroids are products of large matrices and take all threads. The codes are hundreds of clusterings of two
         dimensions, too small to share: on two busy cores 192 of them took 35 s of processor time with two threads, most of it
@@ -180,7 +181,7 @@ class Lists(Flat):
         self.index = _with_vectors_beside(learned)
 
     def take(self, index: Any, new_of_old_M: Rows) -> None:
-        """Go on with the rows that the lists hold; the vectors beside them are taken anew."""
+        """Go on with the rows that the lists of an ivf-pq index hold; the vectors beside them are taken anew."""
         self.index = index
         lists = self.lists
         lists.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(new_of_old_M < 0)))
@@ -190,7 +191,7 @@ class Lists(Flat):
                 rows[:] = new_of_old_M[rows]
 
     def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
-        """Put rows into the empty lists by their codes, in this order; as `add` would, byte for byte.
+        """Put rows into the empty lists of an ivf-pq index by their codes, in this order.
 
         Faiss packs codes for its search 32 at a time, and takes them one by one only unpacked: so they are in memory twice
         for a moment, before `begin` takes that of the vectors, which are 13 times as large or more.
@@ -209,7 +210,7 @@ class Lists(Flat):
         lists.ntotal = packed.ntotal
 
     def begin(self) -> None:
-        """Reserve the memory of the vectors beside the lists, to be written to: what `add` copies would be touched twice."""
+        """Reserve the memory of the vectors beside the lists of an ivf-pq index, to be written to."""
         held: Any = faiss
         self._store = held.downcast_index(self.index.refine_index)
         self._store.reset()
@@ -224,7 +225,7 @@ class Lists(Flat):
             self.lists.add_with_ids(block_BD[within_B], first + np.flatnonzero(within_B))
 
     def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
-        """Search the lists, as in `Flat`; always the same queries together and by one thread, whatever the number of threads.
+        """Search the lists of an ivf-pq index, as in `Flat`; always by one thread.
 
         faiss finds the lists of queries by a product of matrices, which it adds up in another order for other numbers of
         queries or threads; and the recall decides how wide the index searches. 64 together are searched for more slowly than

@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float32]
 
 @inlined
 def _first_from(numbers: npt.NDArray[np.signedinteger], wanted: int, low: int, high: int) -> int:
-    """Return the first place from `low` on whose number is not below the wanted one; `high` where there is none."""
+    """Return the first place whose number is not below the wanted one (compiled kernel); `high` if none."""
     while low < high:
         middle = (low + high) // 2
         if numbers[middle] < wanted:
@@ -28,7 +28,7 @@ def _first_from(numbers: npt.NDArray[np.signedinteger], wanted: int, low: int, h
 def add_gains(
     rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Rows
 ) -> int:
-    """Add what a term adds to the score of each of its texts.
+    """Add what a term adds to the score of each of its texts (compiled kernel).
 
     Args:
         rows_P: the texts, ascending.
@@ -59,7 +59,7 @@ def add_looked_up(
     rows_C: Rows, scores_C: Floats, least: float, rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats,
     weight: np.float32,
 ) -> int:  # fmt: skip
-    """Add what a term adds to the scores of some texts, and leave out texts whose score is below `least`.
+    """Add what a term adds to the scores of some texts (compiled kernel); those below `least` are left out.
 
     Each text is looked for from where the one before was found, in steps that double, then by halves.
 
@@ -101,7 +101,7 @@ def add_looked_up(
 def take_scores(
     rows_T: Rows, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Rows, scores_C: Floats
 ) -> int:
-    """Take the scores of texts that have one, and leave 0 there.
+    """Take the scores of texts that have one, and leave 0 there (compiled kernel).
 
     Args:
         rows_T: the texts, in runs that ascend.
@@ -130,7 +130,7 @@ def score_rows(
     rows_R: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], terms_P: Rows, counts_P: npt.NDArray[np.uint8],
     numbers_T: npt.NDArray[np.int64], weights_T: Floats, damping_N: Floats, n_terms: int, scores_R: Floats,
 ) -> bool:  # fmt: skip
-    """Write the scores of some texts by what each consists of.
+    """Write the scores of some texts by what each consists of (compiled kernel).
 
     Args:
         rows_R: the texts.

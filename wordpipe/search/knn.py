@@ -65,7 +65,7 @@ class Hits:
 
 
 def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
-    """Return the k best of some rows with their scores; among equal scores at the border the lowest rows."""
+    """Return the k exactly nearest of some rows with their scores; of equal scores the lowest rows."""
     if 0 < k < len(scores_N):
         border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
         near = np.flatnonzero(scores_N >= border)
@@ -188,7 +188,7 @@ class ExactNeighbours:
         self.seconds = 0.0
 
     def look_at(self, rows_B: Rows, block_BD: Vectors) -> None:
-        """Compare the vectors of these rows with the queries."""
+        """Compare the vectors of these rows with the queries, exactly, for their nearest neighbours."""
         import faiss
 
         if not len(block_BD):
@@ -205,7 +205,7 @@ class ExactNeighbours:
         self.seconds += other.seconds / at_once
 
     def _keep_best(self, near_QK: Rows, scores_QK: Vectors) -> None:
-        """Keep the best of the rows so far and of these later rows: of equal scores those before them stay."""
+        """Keep the exactly nearest of the rows so far and of these later rows."""
         scores_QM = np.concatenate([self.scores, scores_QK], axis=1)
         near_QM = np.concatenate([self.near, near_QK], axis=1)
         best_QM = np.argsort(-scores_QM, axis=1, kind="stable")[:, : self.near.shape[1]]

@@ -108,7 +108,7 @@ class NearWords:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def of(self, word: str) -> list[str]:
-        """Return the words of some text that one slip makes of this word, of each stem one, those of most texts first."""
+        """Return the terms with postings that one slip makes of this word, those of most texts first."""
         found = self._found.get(word)
         if found is None:
             if len(self._found) >= _NEAR:
@@ -117,6 +117,7 @@ class NearWords:
         return [*found]
 
     def _near(self, word: str) -> tuple[str, ...]:
+        """Return the terms with postings that one slip makes of a word."""
         if not _LEAST_LETTERS <= len(word) <= _MOST_LETTERS:
             return ()
         letters = sorted({*string.ascii_lowercase, *word})
@@ -225,7 +226,7 @@ class TextCounts:
 
     @classmethod
     def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
-        """Return the term counts of texts one after the other."""
+        """Return the term counts of texts, of which postings are made, one after the other."""
         before = np.cumsum([0, *(len(one.lengths) for one in texts)])
         at = [one.at + first for one, first in zip(texts, before, strict=False)]
         parts = ([one.numbers for one in texts], [one.counts for one in texts], [one.lengths for one in texts])
@@ -258,7 +259,7 @@ class _Numbers(dict[str, tuple[int, ...]]):
 
 
 def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
-    """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
+    """Count the terms of texts that stream by: terms in the order of their bytes, and postings."""
     iterator, numbers, n_texts = iter(texts), _Numbers(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
@@ -285,7 +286,7 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
 
 
 def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_rows_N: Rows) -> tuple[Terms, Postings]:
-    """Merge terms and postings of N texts, some of them old, the others new; terms that no text has any more are gone.
+    """Merge terms and postings of N texts, some of them old, the others new.
 
     Args:
         terms: of the old texts.
@@ -350,7 +351,7 @@ def border_of(scores_C: Floats, k: int) -> float:
 def add_gains(
     rows_P: Int32s, counts_P: Counts, damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Int32s
 ) -> int:
-    """Add what a term adds to its texts' scores, by NumPy, as `kernels.add_gains`: for one query without importing numba."""
+    """Add what a term's postings add to its texts' scores, by NumPy, as `kernels.add_gains`."""
     if len(rows_P) and (rows_P.min() < 0 or rows_P.max() >= len(scores_N)):
         return -1
     before, tf = scores_N[rows_P], counts_P.astype(np.float32)
@@ -369,7 +370,7 @@ def add_looked_up(
     damping_N: Floats,
     weight: np.float32,
 ) -> int:
-    """Add what a term adds to the scores of some texts, by NumPy, as `kernels.add_looked_up`."""
+    """Add what a term's postings add to the scores of some texts, by NumPy, as `kernels.add_looked_up`."""
     near = np.flatnonzero(scores_C >= least)
     rows = rows_C[near]
     places = np.minimum(np.searchsorted(rows_P, rows), len(rows_P) - 1)
@@ -383,7 +384,7 @@ def add_looked_up(
 def take_scores(
     rows_T: Int32s, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Int32s, scores_C: Floats
 ) -> int:
-    """Take the scores of texts that have one, by NumPy, as `kernels.take_scores`, in one run: four times as fast in order."""
+    """Take the scores that postings gave texts, by NumPy, as `kernels.take_scores`."""
     rows_T = np.sort(rows_T)
     scores_T = scores_N[rows_T]
     kept = scores_T >= least

@@ -75,7 +75,7 @@ def draw_queries(
 
 
 def _pieces(text: str) -> tuple[list[str], str]:
-    """Return the words of a text and what stands between them; of one in a script without spaces, its pairs of characters."""
+    """Return the words of a text, to make pseudo queries of, and what stands between them."""
     words = text.split()
     if text.isascii() or len(words) >= _MIN_WORDS or words_of(text)[1] < 2 * _MIN_WORDS:
         return words, " "
@@ -102,7 +102,7 @@ Encode = Callable[[Sequence[str]], Vectors]
 def measure(
     drawn: PseudoQueries | None, cuts: PseudoQueries | None, encode: Encode, dense: DenseIndex, lexical: LexicalIndex
 ) -> tuple[float, dict[str, float] | None]:
-    """Return how far vectors and words agree, and the nDCG@10 of each mode if there are enough queries.
+    """Measure by pseudo queries how far vectors and words agree, and the nDCG@10 of each mode.
 
     Args:
         drawn: queries that look for something; None: too few.
@@ -125,7 +125,7 @@ def measure(
 
 
 def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex) -> float:
-    """Return the mean share of the first 20 hits of vectors that are among those of words, their own rows left out.
+    """Measure by pseudo queries the share of the first 20 hits of vectors among those of words.
 
     Args:
         cuts: Q queries.
@@ -144,7 +144,7 @@ def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseInde
 def measure_modes(
     drawn: PseudoQueries, queries_QD: Vectors, rests_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex, agreement: float
 ) -> dict[str, float]:  # fmt: skip
-    """Return the nDCG@10 of dense, hybrid and lexical search, each as a query is answered, for the rows that queries look for.
+    """Measure by pseudo queries the nDCG@10 of dense, hybrid and lexical search.
 
     Beside them stand two controls, so that vectors are not credited with what asking twice brings: lexical_twice, the words
     alone after feedback, and random_vectors, hybrid search as it is, with the same share, but with vectors drawn by chance.
@@ -184,7 +184,7 @@ def measure_modes(
 
 
 def found_by_words(drawn: PseudoQueries, lexical: LexicalIndex) -> list[float]:
-    """Return the nDCG@10 of each of Q queries, by words alone, for the rows that it looks for."""
+    """Return the nDCG@10 of each of Q pseudo queries, by words alone, for the rows that it looks for."""
     rests, n = [lexical.read_text(rest) for rest in drawn.rests], len(lexical)
     wanted = [{n + number} for number in range(len(rests))] or drawn.others
     cut = _CutRetriever(None, lexical, own=drawn.rows, rests=rests)
@@ -237,7 +237,7 @@ class _CutRetriever(Retriever):
         return scores_R
 
     def _replaced(self, numbers: Sequence[int], found: Sequence[Hits], scores: Sequence[float], k: int) -> list[Hits]:
-        """Return the hits without each query's own row; its rest is among them if it scores above 0."""
+        """Return the hits of pseudo queries without each query's own row; its rest is among them if above 0."""
         assert self.lexical is not None
         result = []
         for at, (number, hits) in enumerate(zip(numbers, found, strict=True)):

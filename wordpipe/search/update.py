@@ -112,7 +112,7 @@ def _new_of_old(old_rows: Rows, kept_N: Mask, old_count: int) -> Rows:
 
 
 def renumbered(held_Q: Records, new_of_old_M: Rows) -> Records | None:
-    """Return the held-out queries under new numbers, (M,) of every old row, -1 for none; None where too little is left."""
+    """Return an updated index's held-out queries under new numbers, (M,); None where too little is left."""
     stay = held_Q[new_of_old_M[held_Q["row"]] >= 0]
     stay["row"] = new_of_old_M[stay["row"]]
     stay = np.sort(stay, order="row")
@@ -131,7 +131,7 @@ def truth_of(held_Q: Records) -> ExactNeighbours:
 
 
 def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
-    """Return the held-out queries with neighbours among the rows that came, as far down as all are known."""
+    """Return an updated index's held-out queries with neighbours among the rows that came."""
     known_QM = truth.scores >= held_Q["floor"][:, None]
     done = held_Q.copy()
     done["near"], done["score"] = _sorted(np.where(known_QM, truth.near, -1), truth.scores)
@@ -140,7 +140,7 @@ def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
 
 
 def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
-    """Read the .npy file of the queries of an index of n rows of this width; errors name `where` it stood.
+    """Read for an update the .npy file of the held-out queries of an index of n rows of this width.
 
     Raises:
         ArtifactError: it is something else.
@@ -170,7 +170,7 @@ def _sorted(near_QM: Rows, scores_QM: Vectors) -> tuple[Rows, Vectors]:
 
 
 def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
-    """Return 64 bits of every row as its key, the same wherever its texts and the bits of its vector are.
+    """Return 64 bits of every row as its key, by which an update of the index finds it again.
 
     By numpy and not by a real hash, which costs a call for every row.
     Nobody gains by making two rows of one key, and by chance they come once in 10^7 tables of a million rows.
@@ -186,7 +186,7 @@ def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.u
 
 
 def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -> Rows:
-    """Return for every new row the old row of the same key, or -1; of equal rows the first takes the first, none taken twice.
+    """Return for every new row of an updated index the old row of the same key, or -1.
 
     Returns:
         (N,) row numbers of the old table.
@@ -198,7 +198,7 @@ def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -
 
 
 def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the keys of rows with their number among equal keys, so that equal rows differ."""
+    """Return the keys of an updated index's rows with their number among equal keys."""
     order = np.argsort(keys_N, kind="stable")
     ranked = keys_N[order]
     begins = np.concatenate([[True], ranked[1:] != ranked[:-1]])[: len(ranked)]
@@ -209,7 +209,7 @@ def _numbered(keys_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
-    """Return the part of row keys from vectors: the bits of every number, each times its place's own factor (modulo 2^64)."""
+    """Return the part of an index's row keys (for updates) from vectors: the bits of every number."""
     bits_ND = vectors_ND.view(np.uint32)
     places_D = _factors("places", vectors_ND.shape[1])
     # without a 64-bit copy of them all: 0.07 s for 180,000 vectors of width 384, and 0.13 by a product and a sum
@@ -217,7 +217,7 @@ def _of_vectors(vectors_ND: Vectors) -> npt.NDArray[np.uint64]:
 
 
 def _of_strings(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return the part of row keys from texts: eight bytes at a time, scrambled, by their place (modulo 2^64), and the length.
+    """Return the part of an index's row keys (for updates) from texts: eight bytes at a time, scrambled.
 
     Byte by byte it took 0.28 s for the texts of 118,000 sentences, and so 0.1 s.
     """

@@ -77,7 +77,7 @@ class Bucket:
         self._errors: type[Exception] = import_module("obstore.exceptions").BaseError
 
     def read(self, key: str) -> tuple[bytes, StoredObject] | None:
-        """Return the bytes of a small object and its facts; None if the object does not exist.
+        """Return the bytes of a small object of a bucket and its facts; None if it does not exist.
 
         Raises:
             StorageError: the store refused, or cannot be reached.
@@ -101,7 +101,7 @@ class Bucket:
             return None
 
     def read_range(self, key: str, start: int, end: int, e_tag: str | None = None) -> bytes:
-        """Return the bytes `start` to `end` of an object.
+        """Return the bytes `start` to `end` of an object of a bucket.
 
         Args:
             key: of the object.
@@ -179,7 +179,7 @@ class Bucket:
                 continue
 
     def _tried(self, key: str, ask: Callable[[], T], *, conditional: bool = False) -> T:
-        """Return the answer to a request, which is sent again if the store or the network failed.
+        """Return a bucket's answer to a request, which is sent again if the store or the network failed.
 
         Args:
             key: of the object.
@@ -246,7 +246,7 @@ def _no_bucket(where: Url) -> StorageError:
 
 
 def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
-    """Return the error for the user, without the text of the store; and True if a new try may help."""
+    """Return a bucket's error for the user, without the text of the store; True if a new try may help."""
     # the number and the name of the error; nothing else of the answer is shown
     said, kind = str(error), type(error).__name__
     status = int(found[1]) if (found := _STATUS.search(said)) else None
@@ -307,7 +307,7 @@ def has_keys() -> bool:
 
 
 def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
-    """Return the value of the first environment variable that is set, after a check of its form; "" if none is set.
+    """Return the value of the first environment variable about buckets that is set, after a check.
 
     Raises:
         ConfigError: it cannot go into a request: a line end, as of a file from elsewhere, or a blank. Its value is not said.

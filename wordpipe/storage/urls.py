@@ -114,7 +114,7 @@ class UrlPath(PosixPath):
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path; a URL becomes a `UrlPath`, which is shown as a URL. Raises ConfigError: it contains NUL."""
+    """Return a path; a URL becomes a `UrlPath`, which is shown as a URL."""
     if "\0" in str(path):
         raise ConfigError("a path cannot contain the character NUL", where=ascii(str(path)))
     url = url_of(path)
@@ -135,7 +135,7 @@ def parent_of(path: str) -> str:
 
 
 def name_beside(path: Path, beside: Path) -> str:
-    """Return the path of an artifact for a manifest in the folder `beside`: relative if both move together, else whole.
+    """Return the path or URL of an artifact for a manifest in the folder `beside`: relative if possible.
 
     Two of one bucket, or two of this machine, are named from one to the other; of others the URL or the whole path stands.
     """
@@ -148,7 +148,7 @@ def name_beside(path: Path, beside: Path) -> str:
 
 
 def refuse_controls(text: str, where: str, *, but: str = "") -> None:
-    """Refuse control characters in a text that goes into the name of a file, a manifest or a log.
+    """Refuse control characters in a text that goes into a file's name, a URL, a manifest or a log.
 
     Args:
         text: given by a user.

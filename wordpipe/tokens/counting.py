@@ -70,7 +70,7 @@ def cut_words(*, as_written: bool = False) -> RowCutter:
 
 
 def _visible_rows(rows: pa.Array) -> pa.Array:
-    """Return the rows without invisible characters, which few rows have."""
+    """Return the rows to count without invisible characters, which few rows have."""
     data, _ = row_buffers(rows)
     if not (data >= 0x80).any():
         return rows
@@ -84,7 +84,7 @@ def _visible_rows(rows: pa.Array) -> pa.Array:
 
 
 def row_buffers(rows: pa.Array) -> tuple[U8, I64]:
-    """Return the bytes of an array of strings without nulls, and where each row begins and ends: int64 [rows + 1]."""
+    """Return the bytes of an array of strings to count, and where each row begins and ends: int64."""
     kind = np.int64 if pa.types.is_large_string(rows.type) or pa.types.is_large_binary(rows.type) else np.int32
     _, offsets_buffer, data_buffer = rows.buffers()
     if data_buffer is None or not len(rows):
@@ -95,7 +95,7 @@ def row_buffers(rows: pa.Array) -> tuple[U8, I64]:
 
 
 def _split_long(spans: Spans, limit: int) -> tuple[Spans, int]:
-    """Cut spans of more than `limit` bytes into shorter ones, between characters.
+    """Cut spans to count of more than `limit` bytes into shorter ones, between characters.
 
     Returns:
         The spans, of which `row_ends` is left empty, and how many were cut.
@@ -265,7 +265,7 @@ def sum_runs(runs: Sequence[Callable[[], Any]]) -> Iterator[StringCounts]:
 
 
 def _tables(files: list[pq.ParquetFile], more: Sequence[Callable[[], Any]], part: int) -> Iterator[pa.Table]:
-    """Yield one part of every run. The first runs are kept open; the others are opened when they are read."""
+    """Yield one part of every run of counts. The first runs are kept open; others are opened when read."""
     for file in files:
         yield file.read_row_group(part, use_threads=False)
     for run in more:
@@ -339,7 +339,7 @@ def sorted_by_count(strings: StringCounts) -> StringCounts:
 
 
 def _chosen(strings: StringCounts, rows: I64) -> StringCounts:
-    """Return some of the strings, in the order of `rows`."""
+    """Return some of the counted strings, in the order of `rows`."""
     offsets = offsets_of(strings.offsets[rows + 1] - strings.offsets[rows])
     data = np.empty(int(offsets[-1]), np.uint8)
     _take(read_only(strings.data), read_only(strings.offsets), rows, offsets, data)

@@ -46,7 +46,7 @@ class TextStream:
         return "" if whole.endswith(_REPLACEMENT) else self._take(whole)
 
     def end(self) -> str:
-        """Return the text that was held back; no more tokens come."""
+        """Return the decoded text that was held back; no more tokens come."""
         taken = self._take(self._decode(self._known + self._new)) if self._new else ""
         rest, self._held = self._held, ""
         self.text += rest
@@ -63,7 +63,7 @@ class TextStream:
         return self._give(added)
 
     def _give(self, added: str) -> str:
-        """Give out what can be no part of a stop string."""
+        """Give out what can be no part of a stop string of the decoded text."""
         if self.stopped:
             return ""
         text = self._held + added
@@ -76,7 +76,7 @@ class TextStream:
 
 
 def _possible_stop(text: str, stops: Sequence[str]) -> int:
-    """Return how many characters at the end of a text may begin a stop string.
+    """Return how many characters at the end of decoded text may begin a stop string.
 
     >>> _possible_stop("to be or", ["or not", "not"])
     2
@@ -89,7 +89,7 @@ def _possible_stop(text: str, stops: Sequence[str]) -> int:
 
 
 def readable_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str) -> list[str]:
-    """Return the tokens of a text for readers: with a space where a word begins, bytes of a character as `<E6>`."""
+    """Decode the tokens of a text for readers: with a space where a word begins, bytes as `<E6>`."""
     byte_level, unknown = is_byte_level(tokenizer), unknown_token(tokenizer)
     readable = []
     for number, token, (start, end) in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True):
@@ -140,7 +140,7 @@ class MaskTokenizer:
         return ids
 
     def shown(self, token_id: int) -> str:
-        """Return a token as text, with its leading space if it has one; ##ing as it is, parts of characters as <0x9F>."""
+        """Decode a token for readers, with its leading space if it has one; parts of characters as <0x9F>."""
         token = str(self._tokenizer.id_to_token(token_id))
         if self._byte_level and (data := token_bytes(token, byte_level=True)) is not None:
             text = data.decode("utf-8", "surrogateescape")
@@ -153,7 +153,7 @@ class MaskTokenizer:
         return self.joined(text.split(self.mask), [[token_id] for token_id in token_ids])
 
     def joined(self, parts: Sequence[str], spans: Sequence[Sequence[int]]) -> str:
-        """Return the parts of a text as one text, with the text of a span of ids between each two parts."""
+        """Return the decoded parts of a text as one text, with the text of a span of ids between each two."""
         first, *rest = parts
         for ids, after in zip(spans, rest, strict=True):
             first = self._joined(first, self._spelled(ids)) + after
@@ -180,7 +180,7 @@ class MaskTokenizer:
 
 
 def _knowing(tokenizer: Tokenizer, masks: Mapping[str, int], *, lstrip: bool) -> Tokenizer:
-    """Return a copy of a tokenizer that finds masks in the text as they are written, before anything is done to the text."""
+    """Return a copy of a tokenizer that finds masks, so that masked texts can be decoded."""
     parts = json.loads(tokenizer.to_str())
     entries = [
         {"id": number, "content": content, "single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": False,

@@ -48,7 +48,7 @@ _MAX_ID = 2**31 - 1
 
 
 def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> PretokenModel | None:
-    """Compile the model of a tokenizer.
+    """Compile the model of a tokenizer, for encoding.
 
     Args:
         tokenizer: its normalizer, pre-tokenizer and added tokens play no part here.
@@ -66,7 +66,7 @@ def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> PretokenModel | None:
 
 
 def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
-    """True if the JSON has the whole vocabulary; of tokens that share an id it has only one."""
+    """True if a tokenizer's JSON has the whole vocabulary, so that it can be compiled for encoding."""
     if len(vocabulary) != tokenizer.get_vocab_size(with_added_tokens=False):
         return False
     if isinstance(vocabulary, list):
@@ -88,7 +88,7 @@ _AHEAD = 8  # items under way or finished for each thread: memory stays bounded,
 
 
 def in_order(work: Callable[[State, Item], Result], items: Iterable[Item], states: Sequence[State]) -> Iterator[Result]:
-    """Call `work(state, item)` for every item in as many threads as there are states, each state by one thread at a time.
+    """Encode in threads: call `work(state, item)` for every item, each state by one thread; results in order.
 
     The order of the results is that of the items. When the caller stops early or `work` raises, items that were not begun
     are dropped.
@@ -170,7 +170,7 @@ class SpanEncoder:
         return parts[0] if len(parts) == 1 else np.concatenate(parts), row_offsets
 
     def _add_new(self) -> None:
-        """Encode the strings that come for the first time, and keep their ids."""
+        """Encode the strings that come for the first time, and keep their token ids."""
         table, known = self._table, self._known
         if table.size == known:
             return
@@ -186,7 +186,7 @@ class SpanEncoder:
 
 
 def _with_room(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
-    """Return an array with room for more ids, its contents in front."""
+    """Return an array with room for more encoded ids, its contents in front."""
     if needed <= len(array):
         return array
     larger: NDArray[T] = np.empty(max(needed, 2 * len(array)), array.dtype)
@@ -199,7 +199,7 @@ def _copy(
     numbers: I32, ids: U32, offsets: I64, first: int, last: int, row_ends: I64, row: int, written: int,
     row_offsets: I64, out: U32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the ids of spans `first` to `last - 1`, and where rows end.
+    """Write the encoded ids of spans `first` to `last - 1`, and where rows end.
 
     The row to end next is `row`, and `written` ids come from spans before `first`. Gives the number of ids in `out`, and
     the row to end next.

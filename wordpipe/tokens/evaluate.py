@@ -80,7 +80,7 @@ class TokenizerEvaluation:
         self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
     def add(self, texts: pa.Array, groups: pa.Array | None = None) -> None:
-        """Measure rows of text (without nulls), and their groups by name, of which nulls are one; else only totals."""
+        """Measure a tokenizer on rows of text (without nulls), and their groups by name."""
         if not len(texts):
             return
         names, group_of_row = self._numbered(groups, len(texts))
@@ -133,7 +133,7 @@ class TokenizerEvaluation:
         return np.zeros(len(_SUMS), np.int64), np.zeros(len(self._vocabulary.tokens), np.bool_)
 
     def _figures(self, sums: NDArray[np.int64], used: NDArray[np.bool_]) -> Figures:
-        """Return the figures of a group from its sums."""
+        """Return the figures of a tokenizer for a group from its sums."""
         ordinary = self._vocabulary.ordinary
         counts = dict(zip(_SUMS, sums.tolist(), strict=True)) | {"vocabulary_used": int(np.sum(used & ordinary))}
         of = counts | {"vocabulary": int(np.sum(ordinary))}
@@ -143,7 +143,7 @@ class TokenizerEvaluation:
         return Figures(metrics, counts)
 
     def _numbered(self, groups: pa.Array | None, rows: int) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the groups of a batch by name, and the number of each row's."""
+        """Return the groups of a batch of evaluated rows by name, and the number of each row's."""
         if groups is None:
             return [""], np.zeros(rows, np.int64)
         encoded = pc.fill_null(groups, _NONE).dictionary_encode()
@@ -162,7 +162,7 @@ class TokenizerEvaluation:
     def _failed(
         self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64], group_of_row: list[str]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return bool [rows] twice: decoding gives another text, and not in white space alone; note the first examples."""
+        """Return bool [rows] twice: the tokenizer's decoding gives another text, and not in white space alone."""
         rows = [part.tolist() for part in np.split(ids, offsets[1:-1])]
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
         failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
@@ -179,7 +179,7 @@ class TokenizerEvaluation:
         return failed, lost
 
     def _same(self, text: str, back: str) -> bool:
-        """True if decoding gave the normalised text back."""
+        """True if the evaluated tokenizer's decoding gave the normalised text back."""
         normalizer = self.tokenizer.normalizer
         if text == back or normalizer is None:
             return text == back
@@ -188,7 +188,7 @@ class TokenizerEvaluation:
 
 
 def difference(text: str, back: str) -> tuple[str, str]:
-    r"""Return the part in which each of two texts differs: as a literal of Python, in ASCII where both would look alike.
+    r"""Return the part in which a text and its decoding by an evaluated tokenizer differ.
 
     >>> difference("a\u00a0b", "a b"), difference("caf\u00e9", "cafe\u0301")
     (("'\\xa0'", "' '"), ("'\\xe9'", "'e\\u0301'"))
@@ -217,7 +217,7 @@ class WordFertility:
         self._spans = SpanEncoder(_TokenCounts(tokenizer), _CACHE_BYTES)
 
     def count(self, texts: pa.Array) -> tuple[NDArray[np.int64], ...]:
-        """int64 [rows] each: words, tokens of these words, words of several tokens, runs in scripts without spaces."""
+        """Count for an evaluation: words, their tokens, words of several tokens, unspaced runs; int64 [rows]."""
         spans = _with_space(self._cut(texts), row_buffers(texts)[1])
         tokens, _ = self._spans.encode(spans)
         row = np.repeat(np.arange(len(texts)), np.diff(spans.row_ends, prepend=0))

@@ -90,7 +90,7 @@ class NormalPoints:
         return bytes((flags, first, last, len(text))) + text
 
     def _context(self, character: str) -> tuple[int, int, int]:
-        """Flags, and the combining classes of the first and the last of what the normal forms see of a character."""
+        """Return the flags of a character for normalizers, and its combining classes."""
         if unicodedata.category(character) == "Cn":
             return UNSURE, 0, 0
         seen, left = self._seen_by_forms(character)
@@ -108,7 +108,7 @@ class NormalPoints:
         return 0, only[0], last
 
     def _seen_by_forms(self, character: str) -> tuple[list[str], str]:
-        """Return the text that each normal form gets of a character that stands alone, and the text after the last step."""
+        """Return the text that each normal form of a normalizer gets of a character, and the text after all."""
         seen, text = [], character
         for step, form in self._steps:
             if form is not None:
@@ -191,6 +191,7 @@ class RowNormalizer:
         return data, offsets
 
     def _normalised(self, points: NormalPoints, data: U8, offsets: I64) -> tuple[U8, I64]:
+        """Return the normalised texts of rows that the compiled normalizer leaves out."""
         out = np.empty(len(data) + len(data) // 8 + 4096, np.uint8)
         new_offsets = np.zeros(len(offsets), np.int64)
         stretches = np.empty((4, 1024), np.int64)
@@ -211,7 +212,7 @@ class RowNormalizer:
         return self._filled(points, data, out, new_offsets, stretches[:, :count]) if count else (out, new_offsets)
 
     def _filled(self, points: NormalPoints, data: U8, out: U8, offsets: I64, stretches: I64) -> tuple[U8, I64]:
-        """Return the rows with the stretches that were left out."""
+        """Return the normalised rows with the stretches that were left out."""
         bounds = zip(stretches[0].tolist(), stretches[1].tolist(), strict=True)
         texts = [self._stretch(points, data[start:end].tobytes()) for start, end in bounds]
         limits = offsets_of([len(text) for text in texts])
@@ -272,7 +273,7 @@ class AddedTokens:
         self._patterns = (read_only(first), read_only(flat), offsets)
 
     def marked(self, data: U8, offsets: I64) -> Flags:
-        """Return whether each row holds one of the texts: bool [rows].
+        """Return whether each row to normalise holds one of the added tokens' texts: bool [rows].
 
         Args:
             data: uint8, the text of all rows.
@@ -285,7 +286,7 @@ class AddedTokens:
 
 @kernel
 def _copy(data: U8, begin: int, end: int, out: U8, size: int) -> int:
-    """Append bytes to the first `size` of `out`; return the new size."""
+    """Append bytes to the first `size` of the normalised text; return the new size."""
     for i in range(begin, end):
         out[size] = data[i]
         size += 1
@@ -294,7 +295,7 @@ def _copy(data: U8, begin: int, end: int, out: U8, size: int) -> int:
 
 @kernel
 def _next_anchor(data: U8, at: int, stop: int, slots: I32, pool: U8) -> tuple[int, int]:
-    """Return the place of the next code point before which text may be cut; and one that is not in the table, or -1."""
+    """Return the next code point before which text to normalise may be cut; and one not in the table, or -1."""
     while at < stop:
         point, after = character(data, at)
         if slots[point] < 0:
@@ -384,7 +385,7 @@ def fill_stretches(
     data: U8, offsets: I64, stretches: I64, texts: U8, limits: I64, out: U8,
     new_offsets: I64,
 ) -> None:  # fmt: skip
-    """Put the texts of the stretches into their rows, at their places."""
+    """Put the normalised texts of the stretches into their rows, at their places."""
     at = size = text = 0
     for row in range(len(offsets) - 1):
         while text < stretches.shape[1] and stretches[3, text] == row:
@@ -399,7 +400,7 @@ def fill_stretches(
 
 @kernel
 def prefix_rows(data: U8, offsets: I64, prefix: U8, out: U8, new_offsets: I64) -> int:
-    """Copy rows, with the prefix before each that is not empty and does not begin so; return the number of bytes."""
+    """Copy normalised rows, with the prefix before each that is not empty; return the number of bytes."""
     size = 0
     for row in range(len(offsets) - 1):
         begin, end = offsets[row], offsets[row + 1]
@@ -415,7 +416,7 @@ def prefix_rows(data: U8, offsets: I64, prefix: U8, out: U8, new_offsets: I64) -
 
 @kernel
 def _stands_at(data: U8, at: int, stop: int, flat: U8, flat_offsets: I64) -> bool:
-    """True if one of the patterns stands at `at`."""
+    """True if one of the patterns (added tokens, which are not normalised) stands at `at`."""
     for pattern in range(len(flat_offsets) - 1):
         begin, length = flat_offsets[pattern], flat_offsets[pattern + 1] - flat_offsets[pattern]
         same = 0
@@ -428,7 +429,7 @@ def _stands_at(data: U8, at: int, stop: int, flat: U8, flat_offsets: I64) -> boo
 
 @kernel
 def mark_rows(data: U8, offsets: I64, first_bytes: U8, flat: U8, flat_offsets: I64, marked: U8) -> None:
-    """Set `marked` (uint8 [rows]) of every row that holds a pattern; `first_bytes`: 1 where one begins with the byte."""
+    """Set `marked` (uint8 [rows]) of every row to normalise that holds a pattern (an added token)."""
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         found = False

@@ -248,7 +248,7 @@ _USUAL = {"bpe": "gpt2", "wordpiece": "bert", "unigram": "metaspace", "word": "w
 
 
 def script_shares(texts: "Iterable[pa.Array]") -> dict[str, float]:
-    """Return the share of letters and marks in each script without spaces, and of marks (`ANY_MARK`) in any script.
+    """Return the share of each script without spaces in a text, by which a pre-tokenizer is chosen.
 
     Args:
         texts: arrays of strings, of which the first four million characters are looked at. Chinese characters among kana
@@ -304,7 +304,7 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
-    """Return a warning about tokenizing text without spaces."""
+    """Return a warning about a pre-tokenizer for text without spaces."""
     fate = "a token may hold parts of two words"
     if algorithm == "word":
         fate = "whole clauses count as words; bpe and unigram find shorter units"

@@ -288,7 +288,7 @@ def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> 
 
 
 def _beside(path: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int, AddedToken]]:
-    """Yield file, id and token of each added token that a folder names."""
+    """Yield file, id and token of each added token that a folder to read names."""
     where = str(path / "added_tokens.json")
     for content, number in _optional(path / "added_tokens.json").items():
         if not content or not isinstance(number, int):
@@ -349,7 +349,7 @@ def _unknown(path: Path, data: bytes) -> InputError:
 
 
 def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> Tokenizer:
-    """Return the tokenizer that was read; refuse no tokens or too large ids, warn of patterns that may run very long."""
+    """Return the tokenizer that was read; refuse no tokens or too large ids, warn of slow patterns."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise InputError("the tokenizer has no tokens", where=path)

@@ -36,7 +36,7 @@ def offsets_of(lengths: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -
 def interleaved(
     marked: Flags, there: tuple[NDArray[T], I64], elsewhere: tuple[NDArray[T], I64]
 ) -> tuple[NDArray[T], I64]:
-    """Return ragged rows (values, offsets) in order again: the marked rows from `there`, the others from `elsewhere`."""
+    """Return ragged rows of token ids in order again: the marked rows from `there`, the others from `elsewhere`."""
     lengths = np.empty(len(marked), np.int64)
     lengths[marked], lengths[~marked] = np.diff(there[1]), np.diff(elsewhere[1])
     offsets = offsets_of(lengths)
@@ -159,7 +159,7 @@ def unknown_token(tokenizer: "Tokenizer") -> int | None:
 
 
 def drops_unknown_characters(tokenizer: "Tokenizer") -> bool:
-    """True if characters without a token vanish: a BPE that has no unknown token, and not one for every byte."""
+    """True if characters without a token in the vocabulary vanish: a BPE without unknown token."""
     parts = json.loads(tokenizer.to_str())
     model = parts["model"]
     if model.get("type") != "BPE" or model.get("unk_token") is not None:
@@ -176,7 +176,7 @@ def is_byte_level(tokenizer: "Tokenizer") -> bool:
 
 
 def json_texts(part: Any, key: str) -> Iterator[str]:
-    """Yield every text with this key in a tokenizer's JSON."""
+    """Yield every text with this key in the JSON of a tokenizer with its vocabulary."""
     if isinstance(part, dict):
         if isinstance(part.get(key), str):
             yield part[key]
@@ -212,7 +212,7 @@ def template_of(tokenizer: "Tokenizer", first: str | None, last: str | None) -> 
 
 
 def frame_of(tokenizer: "Tokenizer") -> tuple[list[int], list[int]]:
-    """Return the ids that a tokenizer puts before and after a text."""
+    """Return the special ids of the vocabulary that a tokenizer puts before and after a text."""
     encoded = tokenizer.encode("a")
     marks = encoded.special_tokens_mask
     before = marks.index(0) if 0 in marks else len(marks)

@@ -80,7 +80,7 @@ class WordSplitter:
         return [word for run in WORD_PATTERN.findall(visible(text)) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
-        """Return where the runs of `text` begin and end, in characters; `of_run` of its visible text gives a run's words."""
+        """Return where the runs of a text begin and end that words are cut out of, in characters."""
         seen = visible(text)
         found = [match.span() for match in WORD_PATTERN.finditer(seen)]
         if len(seen) == len(text):
@@ -100,7 +100,7 @@ class WordSplitter:
 
 
 def run_splitter(tokenizer: "Tokenizer") -> SplitRun:
-    """Return a function that cuts a run of text at the boundaries of its tokens, never inside a character."""
+    """Return a function that cuts a run of words at the boundaries of its tokens."""
     from wordpipe.tokens.read import library_errors
 
     def split(run: str) -> list[str]:
@@ -188,7 +188,7 @@ class WordNumbers:
         self._table.look_up(words.data, *words.spans, np.empty(len(words), np.int32))
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64]:
-        """Return the numbers of the words of runs that lie one after the other in `data`.
+        """Return the numbers in the list of words of runs that lie one after the other in `data`.
 
         Returns:
             uint32 [words], and int64 [runs + 1]: which of them are each run's.

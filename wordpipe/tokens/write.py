@@ -31,7 +31,7 @@ def with_sentinels(tokenizer_json: bytes, count: int) -> bytes:
 
 
 def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
-    """Return the ids of the sentinels `<extra_id_0>`, `<extra_id_1>` … that a tokenizer has."""
+    """Return the ids of the sentinels `<extra_id_0>`, … that a tokenizer to write has."""
     found: list[int] = []
     while (number := tokenizer.token_to_id(_SENTINEL.format(len(found)))) is not None:
         found.append(number)
@@ -41,7 +41,7 @@ def sentinel_ids(tokenizer: Tokenizer) -> list[int]:
 def framed_tokenizer(
     tokenizer_json: bytes, ids: Mapping[str, int | None], *, frame: tuple[str, str], vocab_size: int
 ) -> tuple[Tokenizer, dict[str, str]]:
-    """Return the tokenizer of a model, which adds the special tokens that each training sequence had.
+    """Return the tokenizer to write for a model, which adds the special tokens of a training sequence.
 
     Args:
         tokenizer_json: a Hugging Face tokenizer.
@@ -72,7 +72,7 @@ def framed_tokenizer(
 
 
 def _with_mask(tokenizer_json: bytes, mask_id: int | None) -> bytes:
-    """Return the tokenizer with a mask that takes the space before, as RoBERTa's: training hides a word and its space."""
+    """Return the tokenizer to write with a mask that takes the space before, as RoBERTa's."""
     try:
         values = json.loads(tokenizer_json)
         for token in values.get("added_tokens") or []:
@@ -151,7 +151,7 @@ class _CannotHoldError(Exception):
 
 
 def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> ExportedTokenizer:
-    """Return a tokenizer in one of `FORMATS`.
+    """Write a tokenizer in one of `FORMATS`: return its files.
 
     Args:
         data: a tokenizer.json.
@@ -274,7 +274,7 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
 
 
 def _pattern(parts: Mapping[str, Any]) -> str:
-    """Return the one pattern by which tiktoken cuts text before the bytes are joined."""
+    """Return the one pattern, for a file of tiktoken, by which it cuts text before bytes are joined."""
     if parts["normalizer"] is not None:
         raise _CannotHoldError(
             f"tiktoken does not normalise text, but this tokenizer does ({parts['normalizer']['type']})"
@@ -298,7 +298,7 @@ def _pattern(parts: Mapping[str, Any]) -> str:
 
 
 def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-    """Return id and bytes of every regular token, in an order in which joining the lowest rank first gives the same ids."""
+    """Return id and bytes of every regular token in the order of a written file of tiktoken."""
     model = _bpe(parts)
     if model.get("dropout") or model.get("unk_token") or model.get("byte_fallback"):
         raise _CannotHoldError("the model has dropout, an unknown token or byte fallback")
@@ -318,7 +318,7 @@ def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
 
 
 def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, ignore_merges: bool) -> None:
-    """See that joining any two neighbours that are a token, as tiktoken does, joins what the merges join, in their order.
+    """See that a written file of tiktoken, which joins any neighbours, joins what the merges join.
 
     Two neighbours whose joined bytes are a token can only be its last merge, because nothing was joined across its edges
     before. So it is enough that every token's last merge is among the merges, and that they are in the order of the ranks.
@@ -340,7 +340,7 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
 
 
 def _last_merge(symbols: Sequence[bytes], ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
-    """Return the two parts that a token is made from: its symbols joined, the lowest rank first and itself never.
+    """Return the two parts that a token is made from, for a written file of merges.
 
     Args:
         symbols: its single bytes.

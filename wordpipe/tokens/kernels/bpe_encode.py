@@ -79,7 +79,7 @@ def _merge_of(pairs: I64, left: int, right: int) -> int:
 
 @kernel
 def merge_short(pairs: I64, symbols: I32, count: int, best: I64) -> int:
-    """Merge `symbols[:count]` in place; `best` is scratch of at least `count` elements. Returns how many are left."""
+    """Encode a short pre-token: merge `symbols[:count]` in place. Returns how many are left."""
     for at in range(count - 1):
         best[at] = _merge_of(pairs, symbols[at], symbols[at + 1])
     while count > 1:
@@ -105,7 +105,7 @@ def merge_short(pairs: I64, symbols: I32, count: int, best: I64) -> int:
 def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
     table: MergeTable, symbols: I32, count: int, heap: I64
 ) -> int:
-    """Merge `symbols[:count]` in place; `heap` is scratch of at least `2 * count` elements. Returns how many are left.
+    """Encode a long pre-token: merge `symbols[:count]` in place, by a heap. Returns how many are left.
 
     An entry of the heap is rank << 32 | position. It may be out of date when its turn comes. tokenizers takes an entry for
     good if the pair that stands there now makes the same token, so this does too.
@@ -165,7 +165,7 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
 
 @kernel
 def _sink(heap: I64, size: int, hole: int, entry: int) -> None:
-    """Put an entry into a hole of a heap (four children to a node), or below the hole."""
+    """Put an entry into a hole of the heap of merges that encoding uses, or below the hole."""
     while True:
         child = 4 * hole + 1
         if child >= size:
@@ -183,7 +183,7 @@ def _sink(heap: I64, size: int, hole: int, entry: int) -> None:
 
 @kernel
 def _float(heap: I64, hole: int, entry: int) -> None:
-    """Put an entry at the end of a heap, or above the end."""
+    """Put an entry at the end of the heap of merges that encoding uses, or above the end."""
     while hole > 0:
         parent = (hole - 1) // 4
         if heap[parent] <= entry:
@@ -266,7 +266,7 @@ def _numbered(
 
 @kernel
 def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> int:
-    """Write the ids of a pre-token's letters; returns how many there are, or -1 where tokenizers raises an error.
+    """Write the ids of the letters of a pre-token to encode; -1 where tokenizers raises an error.
 
     An unknown token is held back until the next letter shows whether it is fused, and byte tokens do not count as a letter:
     they overtake it, as they do in tokenizers.
@@ -315,6 +315,7 @@ def _encode_bpe(
     offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
     # scratch for the longest pre-token
+    """Encode one pre-token by byte-pair merges."""
     longest = 0
     for pretoken in range(len(starts)):
         longest = max(longest, ends[pretoken] - starts[pretoken])

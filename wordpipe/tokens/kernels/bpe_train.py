@@ -61,7 +61,7 @@ class Alphabet:
 
 @kernel
 def _count_letters(data: U8, offsets: I64, counts: I64, letters: I32, seen: I64, inside: U8) -> None:
-    """Add up how often each code point occurs, and mark those that occur after the first place of a pre-token."""
+    """Add up for BPE training how often each code point occurs, and mark those not only at a beginning."""
     for row in range(len(counts)):
         at, end = int(offsets[row]), int(offsets[row + 1])
         first = True
@@ -86,7 +86,7 @@ def alphabet_of(
     limit_alphabet: int | None = None,
     continuing_prefix: str = "",
 ) -> Alphabet:
-    """Return the tokens that training starts from, in the order of Hugging Face's trainer.
+    """Return the tokens that BPE training starts from, in the order of Hugging Face's trainer.
 
     Where that order depends on a hash table there (continuing letters; which of equally common characters the limit cuts),
     code points decide here: continuing letters are sorted, and of equally common characters the lower code points stay.
@@ -112,7 +112,7 @@ def alphabet_of(
 
 
 def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
-    """Return the code points of the alphabet in order: wished ones stay first, then the commonest, then the lowest."""
+    """Return the code points of the alphabet of BPE training in order: wished ones stay first."""
     rank = seen.copy()
     rank[wanted] = np.iinfo(np.int64).max
     points = np.flatnonzero(rank)
@@ -126,7 +126,7 @@ def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
 def lay_out(
     data: U8, offsets: I64, counts: I64, letters: I32, first_ids: I32, next_ids: I32, slots: I32, kept: I64
 ) -> tuple[int, int]:
-    """Write the symbols of all pre-tokens with at least two symbols; returns (slots used, pre-tokens kept).
+    """Write for BPE training the symbols of all pre-tokens with at least two symbols.
 
     `slots` has room for a symbol per byte and a separator per pre-token and one; `kept` receives the counts.
     """
@@ -160,7 +160,7 @@ def lay_out(
 
 @kernel
 def mark_ends(slots: I32, used: int, bits: U64, before: I32) -> None:
-    """Set one bit per separator, and for each 64 slots the number of separators in front of the slots."""
+    """Set for BPE training one bit per separator, and for each 64 slots the number in front."""
     ends = 0
     for block in range(len(bits)):
         before[block] = ends
@@ -216,7 +216,7 @@ def train_bpe(
     continuing_prefix: str = "",
     report: Report | None = None,
 ) -> BpeResult:
-    """Learn a vocabulary of `vocab_size` tokens; fewer when pairs run out, more when the alphabet alone is larger.
+    """Train byte-pair encoding: learn a vocabulary of `vocab_size` tokens.
 
     Args:
         pretokens: distinct pre-tokens and their counts.
@@ -284,6 +284,7 @@ class _Training:
 
     def _count_pairs(self) -> None:
         # the pairs and their counts; the records grow until all fit
+        """Count the pairs of symbols before BPE training's first merge."""
         self.pairs, self.start = np.empty((0, 2), np.int64), np.empty(1, np.int64)
         self.owner, self.queued = np.empty(0, np.int32), np.empty(0, np.int32)
         self.several = np.empty(0, np.uint8)
@@ -352,7 +353,7 @@ class _Training:
             self.spellings = _longer(self.spellings, 2 * used + 2 * longest + (1 << 16))
 
     def run(self, report: Report) -> None:
-        """Merge until the vocabulary is full or no pair is common enough."""
+        """Run BPE training: merge until the vocabulary is full or no pair is common enough."""
         wanted = max(0, int(self.state[State.VOCAB_SIZE]) - self.base)
         while code := self._merge():
             if code == 2:

@@ -54,7 +54,7 @@ class State(IntEnum):
 
 @kernel
 def find(table: I32, pairs: I64, key: int) -> np.int64:
-    """Return the slot of the table that holds a pair's owner, or the empty one (-1) where it belongs."""
+    """Return the slot of the table that holds a pair's owner in the loop of BPE training, or the empty one."""
     mask = len(table) - 1
     mixed = np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
@@ -66,7 +66,7 @@ def find(table: I32, pairs: I64, key: int) -> np.int64:
 
 @kernel
 def rehash(table: I32, pairs: I64, owner: I32, records: int) -> None:
-    """Fill a table with the owners among the records."""
+    """Fill the loop's table of pairs with the owners among the records."""
     table[:] = -1
     for record in range(records):
         if owner[record] == record:
@@ -123,7 +123,7 @@ def fill_positions(slots: I32, used: int, table: I32, pairs: I64, cursor: I64, p
 
 @kernel
 def precedes(count: int, record: int, other_count: int, other: int, pairs: I64, queued: I32) -> bool:
-    """True if a heap entry comes before another: higher count, then lower pair, then queued earlier."""
+    """True if an entry of the training loop's heap comes before another: higher count, then lower pair."""
     if count != other_count:
         return count > other_count
     key, other_key = pairs[record, 0], pairs[other, 0]
@@ -134,7 +134,7 @@ def precedes(count: int, record: int, other_count: int, other: int, pairs: I64, 
 
 @kernel
 def sift_up(heap_count: I64, heap_record: I32, at: int, pairs: I64, queued: I32) -> None:
-    """Let the entry at the end of the heap rise."""
+    """Let the entry at the end of the training loop's heap of pairs rise."""
     count, record = heap_count[at], heap_record[at]
     while at > 0:
         parent = (at - 1) >> 2
@@ -147,7 +147,7 @@ def sift_up(heap_count: I64, heap_record: I32, at: int, pairs: I64, queued: I32)
 
 @kernel
 def sift_down(heap_count: I64, heap_record: I32, size: int, count: int, record: int, pairs: I64, queued: I32) -> None:
-    """Put an entry at the top of a heap whose top is free, and let it sink."""
+    """Put an entry at the top of the training loop's heap of pairs, and let it sink."""
     at = 0
     while 4 * at + 1 < size:
         best = 4 * at + 1
@@ -180,7 +180,7 @@ def push_records(
 
 @kernel
 def ones(x: np.uint64) -> np.int64:
-    """Return the number of bits that are set."""
+    """Return the number of bits that are set, for places in the loop of BPE training."""
     x -= (x >> ONE) & np.uint64(0x5555555555555555)
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -204,7 +204,7 @@ def first_token(slots: I32, at: int) -> int:
 
 @kernel
 def reach(slots: I32, positions: I32, begin: int, end: int, whole: bool) -> int:
-    """Return the most occurrences that merging a record can touch."""
+    """Return the most occurrences that merging a record in BPE's training loop can touch."""
     if not whole:
         return end - begin
     total, last = 0, -1
@@ -220,7 +220,7 @@ def reach(slots: I32, positions: I32, begin: int, end: int, whole: bool) -> int:
 
 @kernel
 def spell(spellings: U8, starts: I64, left: int, right: int, prefix: int, room: int) -> int:
-    """Write the string of a merged pair at `room`; returns its end. A continuing prefix of the right part is left out."""
+    """Write the string of a pair that BPE's training loop has merged at `room`; returns its end."""
     for i in range(starts[left], starts[left + 1]):
         spellings[room] = spellings[i]
         room += 1
@@ -236,7 +236,7 @@ def spell(spellings: U8, starts: I64, left: int, right: int, prefix: int, room: 
 
 @kernel
 def find_string(spellings: U8, starts: I64, names: I32, begin: int, end: int) -> np.int64:
-    """Return the slot of the table of names that holds the token spelt `spellings[begin:end]`, or the empty one."""
+    """Return the slot of the training loop's table of names for the token `spellings[begin:end]`."""
     x = np.uint64(0xCBF29CE484222325)
     for i in range(begin, end):
         x = (x ^ np.uint64(spellings[i])) * np.uint64(0x100000001B3)
@@ -267,7 +267,7 @@ def merge_places(
     a: int, b: int, new: int, begin: int, stop: int, whole: bool, slots: I32, bits: U64, before: I32, counts: I64,
     positions: I32, changes: I64, found: I32, touched: I32, event_place: I32, event_position: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Merge a pair at the places of a record, left to right, or in the whole pre-tokens around these places.
+    """Merge a pair at the places of a record in the training loop, left to right.
 
     Notes each new pair (neighbour's place in `changes`, position) as an event, adds up the counts in `changes`, the number of
     events per pair in `found`, and lists the places in `touched`. Returns how many events and touched places there are.
@@ -336,7 +336,7 @@ def merge_places(
 
 @kernel
 def commonest(state: I64, pairs: I64, owner: I32, queued: I32, heap_count: I64, heap_record: I32) -> int:
-    """Return the record at the top of the heap once its count is up to date; -1: no pair is common enough, or all are made.
+    """Return the record at the top of the training loop's heap once its count is up to date; -1: none.
 
     Counts in the heap may be out of date; such an entry is queued again with the present count.
     """
@@ -357,7 +357,7 @@ def add_pairs(
     table: I32, pairs: I64, owner: I32, several: U8, start: I64, positions: I32,
     changes: I64, found: I32, cursor: I64, touched: I32, event_place: I32, event_position: I32,
 ) -> None:  # fmt: skip
-    """Count the pairs that a merge made, and give each a record with its places."""
+    """Count the pairs that a merge of the training loop made, and give each a record with its places."""
     # a record for each new pair; its count goes to the owner
     half = len(changes) >> 1
     records, room = state[State.RECORDS], state[State.POSITIONS]
@@ -399,7 +399,7 @@ def merge_pairs(
     heap_count: I64, heap_record: I32, spellings: U8, starts: I64, names: I32, history: I32,
     changes: I64, found: I32, cursor: I64, touched: I32, event_place: I32, event_position: I32,
 ) -> int:  # fmt: skip
-    """Make up to `chunk` merges.
+    """Make up to `chunk` merges: the loop of BPE training.
 
     Returns:
         0: training is over; 1: go on; 2: make room for state[State.NEED] occurrences, then go on. Nothing is half done.

@@ -58,7 +58,7 @@ def step(edges: I64, node: int, byte: int) -> int:
 
 @kernel
 def find(trie: Trie, data: U8, start: int, end: int) -> int:
-    """Return the id of the token that is the whole span, or -1."""
+    """Return the id of the token in the trie that is the whole span, or -1."""
     node = 0
     for at in range(start, end):
         node = step(trie.edges, node, int(data[at]))
@@ -69,7 +69,7 @@ def find(trie: Trie, data: U8, start: int, end: int) -> int:
 
 @kernel
 def _slot(edges: I64, key: int) -> int:
-    """Return the slot of an edge, or the empty slot in which it belongs."""
+    """Return the slot of an edge of the trie, or the empty slot in which it belongs."""
     mask = len(edges) - 1
     slot = ((key * MIX) >> 29) & mask
     while edges[slot] != 0 and edges[slot] >> _CHILD_BITS != key:
@@ -88,6 +88,7 @@ def _grown(edges: I64) -> I64:
 
 @kernel
 def _build(data: U8, offsets: I64, ids: I32) -> tuple[I64, I32]:
+    """Build the trie of a model of pre-tokens."""
     edges = np.zeros(1 << 10, np.int64)
     token_ids = np.full(len(data) + 1, -1, np.int32)
     nodes = 1
@@ -134,7 +135,7 @@ class PretokenModel:
         self._kernel, self._parts, self.ids_per_byte = kernel, parts, ids_per_byte
 
     def encode(self, data: U8, starts: I64, ends: I64) -> tuple[U32, I64, Flags]:
-        """Encode pre-tokens of a text.
+        """Encode pre-tokens of a text by a model of single pre-tokens.
 
         Args:
             data: uint8, contiguous, holds the pre-tokens' UTF-8: the text itself, also where the vocabulary is byte-level.
@@ -163,7 +164,7 @@ def byte_reading(vocabulary: Mapping[str, int], byte_level: bool, *, falls_back:
 
 @kernel
 def fall_back(data: U8, start: int, end: int, source: ByteReading, ids: U32 | I32, written: int) -> int:
-    """Add the byte tokens of unknown text; return how many there are: 0 if one is missing."""
+    """Add the byte tokens of unknown text in a pre-token; return how many: 0 if one is missing."""
     count = 0
     for at in range(start, end):
         code = int(data[at])
@@ -201,7 +202,7 @@ def word_level_model(model: Mapping[str, Any], byte_level: bool) -> PretokenMode
 
 @kernel
 def _longest(trie: Trie, data: U8, start: int, end: int) -> tuple[int, int]:
-    """Return the id of the longest token that the span begins with, and its end; (-1, start) if there is none."""
+    """Return the id of the longest token that the span begins with, and its end, in WordPiece's model."""
     best, best_end = -1, start
     node = 0
     for at in range(start, end):

@@ -72,7 +72,7 @@ def step(data: U8, at: int, classes: U8) -> tuple[int, int]:
 
 @kernel
 def letters_end(data: U8, at: int, stop: int) -> int:
-    """Return where the letters A to Z and a to z end, as far as eight bytes can be read at once.
+    """Return where the scanner finds the end of letters A to Z and a to z, eight bytes at once.
 
     Nearly every word ends in the first eight bytes, so the processor has nothing to guess: byte by byte it guesses wrong
     once a word, which took half of the time on English.
@@ -94,7 +94,7 @@ def letters_end(data: U8, at: int, stop: int) -> int:
 
 @kernel
 def run_end(data: U8, at: int, stop: int, classes: U8, mask: int, kind: int) -> int:
-    """Return the end of the code points from `at` on whose class under `mask` is `kind`."""
+    """Return where the scanner finds the end of code points from `at` on whose class is `kind`."""
     while at < stop:
         if data[at] < 0x80:
             if classes[data[at]] & mask != kind:
@@ -120,7 +120,7 @@ OTHER = 0
 
 @kernel
 def _space_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    r"""Return where `\s+(?!\S)|\s+` ends: before the last space of several, if text follows."""
+    r"""Return where the scanner ends `\s+(?!\S)|\s+`: before the last space of several, if text follows."""
     last = at
     after = at
     while after < stop:
@@ -190,7 +190,7 @@ def _newlines_end(data: U8, at: int, stop: int) -> int:
 
 @kernel
 def _blank_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    r"""Return where `\s*[\r\n]+|\s+(?!\S)|\s+` ends."""
+    r"""Return where the scanner ends `\s*[\r\n]+|\s+(?!\S)|\s+`."""
     after = run_end(data, at, stop, classes, SPACE, SPACE)
     while after > at:
         after -= 1
@@ -201,7 +201,7 @@ def _blank_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _three_end(data: U8, at: int, stop: int, classes: U8) -> int:
-    """Return the end of at most two more numbers."""
+    """Return where the scanner ends at most two more numbers."""
     for _ in range(2):
         if at < stop:
             seen, after = step(data, at, classes)
@@ -363,7 +363,7 @@ def _number_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _joiner(data: U8, at: int, stop: int) -> int:
-    """Return the length of the apostrophe or hyphen (' - ’ ‐) at `at`; 0 if there is none."""
+    """Return the length of the apostrophe or hyphen (' - ’ ‐) that the scanner of words meets at `at`."""
     if at >= stop:
         return 0
     if data[at] == 0x27 or data[at] == 0x2D:

@@ -55,7 +55,7 @@ class StringTable:
     def look_up(
         self, data: U8, starts: I32, ends: I32, numbers: I32, first: int = 0, weights: I64 | None = None
     ) -> int:
-        """Number and count the spans of a text.
+        """Number and count the strings of a text (its spans) in the table.
 
         Args:
             data: uint8, the text.
@@ -89,7 +89,7 @@ class StringTable:
         return (hashes >> np.uint64(64 - bits)).astype(np.int64)
 
     def _grow(self, new_bytes: int) -> bool:
-        """Make room for one more string, and then some; return False when the budget is too small."""
+        """Make room for one more string in the table, and then some; False when the budget is too small."""
         strings, text, used = len(self._records) - 1, len(self.data), int(self._records[self.size, 0])
         if self.size == strings:
             strings *= 2
@@ -131,7 +131,7 @@ _NUMBER = np.uint64(0x00000000FFFFFFFF)
 
 @inlined
 def _eight(data: U8, at: int, end: int) -> np.uint64:
-    """Return up to eight bytes from `at` on as one number; bytes behind `end` count as zero."""
+    """Return up to eight bytes of a string of the table as one number; bytes behind `end` count as zero."""
     if at + 8 <= len(data):
         number = load_eight(data, at)
         return number if at + 8 <= end else number & (~np.uint64(0) >> np.uint64(8 * (at + 8 - end)))
@@ -143,7 +143,7 @@ def _eight(data: U8, at: int, end: int) -> np.uint64:
 
 @inlined
 def _hash(data: U8, start: int, end: int) -> np.uint64:
-    """Multiply and mix, eight bytes at a time; the low bits choose the slot, the high ones the tag and the part."""
+    """Hash a string of the table, eight bytes at a time; the low bits choose the slot."""
     value = np.uint64(end - start) * np.uint64(0x9E3779B97F4A7C15)
     for at in range(start, end, 8):
         value = (value ^ _eight(data, at, end)) * np.uint64(0xD6E8FEB86659FD93)

@@ -75,7 +75,7 @@ class Pieces:
         return len(self.weights)
 
     def keep(self, kept: Flags) -> None:
-        """Forget all other pieces; those that stay are numbered anew, in the same order."""
+        """Forget all other pieces of the unigram model; those that stay are numbered anew."""
         numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         used = _renumber(self.edge_starts, self.edges, numbers)
         self.edges = self.edges[:used]
@@ -83,7 +83,7 @@ class Pieces:
 
 
 def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
-    """Read the pre-tokens in letters of the alphabet."""
+    """Read the pre-tokens for unigram training in letters of the alphabet."""
     text = np.empty(len(pretokens.data), np.int32)
     starts = np.empty(len(pretokens.data) + 1, np.int64)  # at most one word for each byte
     counts = np.empty(len(pretokens.data), np.int64)
@@ -95,7 +95,7 @@ def symbols_of(pretokens: StringCounts, alphabet: Alphabet) -> Symbols:
 
 
 def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: int) -> Pieces:
-    """Return all letters, and the best-scored recurring substrings of 2 to `max_length` symbols, `seed_size` in all.
+    """Return the seed of unigram training: all letters, and the best-scored recurring substrings.
 
     Of equal scores the substring that ends first in the order of all suffixes is taken first. Fewer are taken where they would
     overlap so much (one letter repeated for ever) that a symbol begins more than `MOST_EDGES` of them on average.
@@ -139,7 +139,7 @@ def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: i
 
 
 def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
-    """Return the places in the order of their suffixes, seen `depth` symbols deep; equal ones in order of place."""
+    """Return the places in the order of their suffixes, seen `depth` symbols deep, for unigram's seed."""
     sorted_depth = 62 // bits
     keys = np.empty(len(text), np.int64)
     _pack(text, rest, sorted_depth, bits, keys)
@@ -154,7 +154,7 @@ def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
 
 
 def _candidates(symbols: Symbols, rest: I32, order: I64, depth: int) -> tuple[I32, I32, I32, I64]:
-    """Return recurring substrings: the runs of suffixes [left, right) that begin with each, their lengths and scores."""
+    """Return candidates for unigram's pieces: recurring substrings, their lengths and scores."""
     below = np.zeros(len(order) + 1, np.int64)  # occurrences of all suffixes before one
     np.cumsum(np.repeat(symbols.counts, np.diff(symbols.starts))[order], out=below[1:])
     shared = np.zeros(len(order) + 1, np.int8)
@@ -174,7 +174,7 @@ def _spell(
     data: U8, offsets: I64, row_counts: I64, letters: I32, ids: I32, text: I32, starts: I64,
     counts: I64,
 ) -> int:  # fmt: skip
-    """Write symbols and words; returns the number of words."""
+    """Write the symbols and words for unigram training; returns the number of words."""
     used, words = 0, 0
     starts[0] = 0
     for row in range(len(row_counts)):
@@ -198,7 +198,7 @@ def _spell(
 
 @kernel
 def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
-    """Write the first `depth` symbols of each suffix as one number; a shorter suffix is filled up with zeros."""
+    """Write the first `depth` symbols of each suffix as one number, for unigram's seed."""
     for at in range(len(text)):
         key, here = 0, rest[at]
         for i in range(depth):
@@ -210,7 +210,7 @@ def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
 
 @kernel
 def _rank(keys: I64, order: I64, ranks: I32) -> None:
-    """Write the place of each suffix among the distinct keys, from 1."""
+    """Write the place of each suffix among the distinct keys, from 1, for unigram's seed."""
     rank, last = 0, np.int64(-1)
     for at in order:
         if keys[at] != last:
@@ -221,7 +221,7 @@ def _rank(keys: I64, order: I64, ranks: I32) -> None:
 
 @kernel
 def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
-    """Write keys of twice the depth."""
+    """Write keys of twice the depth, for the suffixes of unigram's seed."""
     for at in range(len(ranks)):
         keys[at] = np.int64(ranks[at]) << 32
         if rest[at] > depth:
@@ -230,7 +230,7 @@ def _pair_ranks(ranks: I32, rest: I32, depth: int, keys: I64) -> None:
 
 @kernel
 def _compare(text: I32, rest: I32, order: I64, depth: int, shared: NDArray[np.int8], changes: I32) -> None:
-    """Write for each suffix the symbols shared with the suffix before, and how often the symbol in front has changed."""
+    """Write for each suffix of unigram's seed the symbols shared with the suffix before."""
     changed = 0
     for j in range(len(order)):
         here, before = order[j], order[max(j - 1, 0)]
@@ -251,7 +251,7 @@ def _runs(
     shared: NDArray[np.int8], below: I64, changes: I32, rest: I32, order: I64, depth: int, runs: I32,
     scores: I64,
 ) -> int:  # fmt: skip
-    """Write runs of suffixes that share two symbols or more, and whole words, as many as fit; return how many there are."""
+    """Write runs of suffixes of unigram's seed that share two symbols or more, and whole words."""
     lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
     top, number = 0, 0
     for j in range(1, len(order) + 1):
@@ -288,7 +288,7 @@ def _fill_edges(
     text: I32, order: I64, lefts: I32, rights: I32, lengths: I32, letters: int, edge_starts: I64,
     edges: U32,
 ) -> None:  # fmt: skip
-    """Write the pieces of each place; where `edges` is empty, their number, one place further on."""
+    """Write the unigram pieces of each place; where `edges` is empty, their number."""
     open_pieces = np.zeros(64, np.int64)  # nested runs, the longest substring last
     depth, piece = 0, 0
     for j in range(len(order)):
@@ -310,7 +310,7 @@ def _fill_edges(
 
 @kernel
 def _renumber(edge_starts: I64, edges: U32, numbers: I32) -> int:
-    """Take edges of forgotten pieces (number -1) out, in place; returns how many are left."""
+    """Take edges of forgotten unigram pieces (number -1) out, in place; returns how many are left."""
     used, at = 0, 0
     for place in range(len(edge_starts) - 1):
         end = edge_starts[place + 1]
@@ -332,7 +332,7 @@ _LIFT = 2.0**300
 
 @kernel
 def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chances: F64, expected: F64) -> float:
-    """Count how often each piece is used on average over all segmentations; return the log likelihood: forward-backward.
+    """Count how often each unigram piece is used on average over all segmentations: forward-backward.
 
     Args:
         starts: int64 [words + 1], places where words begin.
@@ -397,7 +397,7 @@ def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chan
 
 @kernel
 def best_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, scores: F64, used: I64) -> None:
-    """Count how often each piece is used when every word is segmented in its most probable way (Viterbi).
+    """Count how often each unigram piece is used in the most probable segmentation (Viterbi).
 
     Args:
         starts: int64 [words + 1], places where words begin.
@@ -434,7 +434,7 @@ def removal_losses(
     places: I32, lengths: I32, edge_starts: I64, edges: U32, scores: F64, used: I64,
     losses: F64,
 ) -> None:  # fmt: skip
-    """Compute the loss of log likelihood without each piece, when its uses are spelled in the next best way.
+    """Compute the loss of the unigram model's likelihood without each piece, to prune pieces.
 
     Args:
         places: int32 [pieces], where one occurrence of each piece begins.
@@ -554,7 +554,7 @@ def training_bytes(pretokens_bytes: int, n: int) -> int:
 
 
 def digamma(x: F64) -> F64:
-    """Compute the derivative of the logarithm of the gamma function, for x > 0, to 1e-10 or better.
+    """Compute the derivative of the logarithm of the gamma function, for the training of unigram.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.5 (recurrence) and 6.3.18 (expansion).
     """
@@ -570,7 +570,7 @@ def digamma(x: F64) -> F64:
 
 
 def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
-    """Fit and prune in rounds until `target` pieces are left; return their scores."""
+    """Fit and prune the unigram model in rounds until `target` pieces are left; return their scores."""
     rounds = 1 + max(0, math.ceil(math.log(target / len(pieces)) / math.log(SHRINKING)))
     weights = np.maximum(pieces.weights, LEAST_EXPECTED)
     scores: F64 = np.log(weights / weights.sum())
@@ -588,7 +588,7 @@ def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
 
 
 def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
-    """Take one step of expectation maximisation. Pieces that are hardly used are forgotten; letters stay.
+    """Take one step of unigram's expectation maximisation. Pieces that are hardly used are forgotten.
 
     Expected counts go through the digamma function: what a sparse prior makes of them (Liang and Klein, Structured Bayesian
     Nonparametric Models with Variational Inference, 2007).
@@ -605,7 +605,7 @@ def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
 
 
 def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> Flags:
-    """Return the pieces that stay: letters, and those whose loss would cost most; of equal ones the first."""
+    """Return the unigram pieces that stay when pruned: letters, and those whose loss would cost most."""
     used, losses = np.zeros(len(pieces), np.int64), np.empty(len(pieces))
     best_counts(symbols.starts, symbols.counts, pieces.edge_starts, pieces.edges, scores, used)
     removal_losses(pieces.places, pieces.lengths, pieces.edge_starts, pieces.edges, scores, used, losses)
@@ -619,7 +619,7 @@ def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> 
 def _named(
     symbols: Symbols, pieces: Pieces, alphabet: Alphabet, scores: F64, room: int, special_tokens: set[str]
 ) -> list[tuple[str, float]]:
-    """Return at most `room` pieces as text, with their scores, by falling score: all letters, then the most probable."""
+    """Return at most `room` unigram pieces as text, with their scores, by falling score."""
     letters = len(alphabet.tokens)
     best = letters + np.argsort(-scores[letters:], kind="stable")
     named = list(zip(alphabet.tokens, scores[:letters].tolist(), strict=True))
