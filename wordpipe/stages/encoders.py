@@ -106,7 +106,7 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
 
 
 def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
-    """Copy the encoder's files into the artifact, so that an index made from it can encode queries anywhere."""
+    """Copy the encoder's files into the artifact, so that an index made from it can encode queries."""
     for name, data in encoder.files():
         job.write(ENCODER + name, data)
     if TOKENIZER in origin.names() and origin.kind == "words":
@@ -144,7 +144,7 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
 def word_splitter(
     files: Mapping[str, bytes], facts: Mapping[str, Any], where: str | Path = ENCODER_FILE
 ) -> Callable[[str], list[str]]:
-    """Return the function that splits a text into the words (or tokens) that a table of word vectors has.
+    """Return the function that splits a text into the words (or tokens) of an encoder's table.
 
     Words that were imported without a tokenizer are what the Unicode pattern finds; scripts without spaces stay uncut.
     """
@@ -162,7 +162,7 @@ def word_splitter(
 
 
 def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
-    """Return the model for the hidden states of an encoder: in NumPy where that is possible, else in torch."""
+    """Return the model for an encoder's hidden states: in NumPy where that is possible, else in torch."""
     from wordpipe.encoders import ArrayStates
     from wordpipe.model import NumpyModel, read_arrays
 
@@ -180,7 +180,7 @@ def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
 
 
 def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
-    """Return the weight of each token id in a weighted mean, (V,); None where the model has no weights of tokens."""
+    """Return an encoder's weight of each token id in a weighted mean, (V,); None: no weights."""
     if WEIGHTS_FILE not in files:
         return None
     from safetensors.numpy import load

@@ -55,7 +55,7 @@ class Size:
 
 
 def size_of_sources(sources: "Sources | Path") -> Size:
-    """Return the size of sources of text, or of one file or folder of another program."""
+    """Return for an estimate the size of sources of text, or of a file or folder of another program."""
     if isinstance(sources, Path):
         files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
         return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
@@ -63,7 +63,7 @@ def size_of_sources(sources: "Sources | Path") -> Size:
 
 
 def size_of_artifact(path: Path) -> Size:
-    """Return the size of an artifact.
+    """Return the size of an artifact, to estimate what is made of it.
 
     Raises:
         ArtifactError: there is none, or it is damaged.
@@ -101,7 +101,7 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
 
 
 def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
-    """Return the size of named sources; the format is that of most bytes."""
+    """Return the size of named sources for an estimate; the format is that of most bytes."""
     from wordpipe.corpus import ENDINGS
 
     by_form: dict[str, float] = {}
@@ -418,7 +418,7 @@ def _is_arithmetic(command: str) -> bool:
 
 
 def _ratios(rule: Rule, made: Manifest) -> dict[str, float]:
-    """Time, memory, disk and sizes of an artifact, divided by the figures of the rule."""
+    """Return time, memory, disk and sizes of an artifact, divided by the rule's estimate."""
     size = size_of_manifest(made)
     found = {
         "seconds": (made.seconds, rule.seconds), "memory": (made.peak_memory_bytes, rule.memory),
@@ -429,7 +429,7 @@ def _ratios(rule: Rule, made: Manifest) -> dict[str, float]:
 
 
 def _earlier(settings: "Settings", output: Path) -> dict[str, float] | None:
-    """Return the ratios of the artifact that stands at an output, where its own inputs can still be seen."""
+    """Return the ratios (measured by estimated) of the artifact at an output, if its inputs can be seen."""
     with suppress(WordpipeError, OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         if not is_artifact(output):
             return None
@@ -459,7 +459,7 @@ class _Rates:
             self._read()
 
     def _read(self) -> None:
-        """Read the rates file of earlier runs."""
+        """Read the file of rates of earlier runs, by which estimates are corrected."""
         if not self._path.is_file() or self._path.stat().st_size > _LARGEST:
             return
         with self._path.open("rb") as file:
@@ -474,7 +474,7 @@ class _Rates:
             self._speed = (_plausible(when), _plausible(text), _plausible(numbers))
 
     def ratios(self, rule: Rule) -> tuple[dict[str, float], Basis, float]:
-        """Corrections of a rule, from the runs of most nearly as much work, and the likely factor to either side."""
+        """Return corrections of an estimate's rule, from runs of nearly as much work, and the likely factor."""
         runs = self._runs.get(rule.key)
         if not runs:
             return {}, "rule of thumb", _SPREAD["rule of thumb"]
@@ -486,21 +486,21 @@ class _Rates:
         return ratios, "earlier runs", _FAR_SPREAD if far else _SPREAD["earlier runs"]
 
     def speed(self, of_numbers: bool) -> dict[str, float]:
-        """Return the seconds of this machine for one of the rules', measured once a week in half a second."""
+        """Return for estimates the seconds of this machine for one of the rules', measured once a week."""
         if self._speed is None or not 0 <= time.time() - self._speed[0] < _WEEK:
             self._speed, self._is_new = (time.time(), *_machine_speed()), True
         slower = self._speed[2 if of_numbers else 1]
         return {"seconds": slower * (_CORES / cpu_count()) ** (0.8 if of_numbers else 0.3)}
 
     def add(self, rule: Rule, ratios: dict[str, float]) -> None:
-        """Add the ratios of a finished run."""
+        """Add the ratios of a finished run, for later estimates."""
         if "seconds" in ratios:
             runs = self._runs.pop(rule.key, [])
             self._runs[rule.key] = [*runs, (max(rule.seconds, 1e-3), ratios)][-_RUNS:]  # the latest key is the last
             self._is_new = True
 
     def save(self) -> None:
-        """Write the rates file, if there is anything new. Never fails."""
+        """Write the file of rates for estimates, if there is anything new. Never fails."""
         if not self._is_new:
             return
         runs = {key: [[work, ratios] for work, ratios in self._runs[key]] for key in [*self._runs][-_KEYS:]}
@@ -524,7 +524,7 @@ def _plausible(value: Any) -> float:
 
 
 def _machine_speed() -> tuple[float, float]:
-    """Return the slowness of one core against the machine of the rules: in Python on text, in NumPy on numbers.
+    """Return for estimates the slowness of one core against the machine of the rules.
 
     By processor time: what else the machine does just now says nothing about tomorrow.
     """
@@ -547,7 +547,7 @@ def _machine_speed() -> tuple[float, float]:
 
 
 def _seconds_of(work: Callable[[], None]) -> float:
-    """Return the processor time of the best of three tries."""
+    """Return the processor time of the best of three tries, to estimate this machine's speed."""
     times = []
     for _ in range(3):
         begun = time.process_time()

@@ -123,7 +123,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def vectors_entry(path: PathLike) -> InputEntry:
-    """Return the manifest's entry of a file of word vectors, or of a folder of arrays: name, size and content hash.
+    """Return the manifest's entry of imported word vectors: name, size and content hash.
 
     Raises:
         InputError: nothing there, or a folder without the files.
@@ -149,7 +149,7 @@ def vectors_entry(path: PathLike) -> InputEntry:
 
 
 def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> WordFile:
-    """Open word vectors in a folder or in a file (decompressed by its first bytes), with reports of progress."""
+    """Open word vectors to import, in a folder or a file (decompressed by its first bytes), with progress."""
     if path.is_dir():
         if settings.format not in ("auto", "numpy"):
             raise ConfigError(
@@ -246,7 +246,7 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
 
 
 def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the vectors of sentences or an index as a table of words: the word is the row's number, from 0."""
+    """Yield the vectors of sentences or an index to export as a table of words: the word is the row's number."""
     first = 0
     for batch in read_batches(artifact, artifact.kind, ["vector"]):
         ids = pa.array(np.arange(first, first + len(batch))).cast(pa.string())
@@ -256,7 +256,7 @@ def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _metadata(artifact: Artifact) -> Iterator[bytes]:
-    """Yield the lines of metadata.tsv: every column but the vector; tabs and line ends in values become spaces."""
+    """Yield the lines of the exported metadata.tsv: every column but the vector."""
     schema = read_schema(artifact, artifact.kind)
     shown = {column: name for name, column in visible_columns(schema).items()}
     names = [name for name in schema.names if name != "vector"]
@@ -268,7 +268,7 @@ def _metadata(artifact: Artifact) -> Iterator[bytes]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Return the values of a column as texts on one line."""
+    """Return the exported values of a column as texts on one line."""
     nested = pa.types.is_nested(column.type)
     no_text = nested or pa.types.is_binary(column.type) or pa.types.is_duration(column.type)
     text = pa.array([str(value) for value in column.to_pylist()]) if no_text else column.cast(pa.string())

@@ -47,7 +47,7 @@ class Keyword(NamedTuple):
 
 
 def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
-    """Return a decorator for a function that is offered by `wordpipe`.
+    """Return a decorator for a function that Python calls as `wordpipe.NAME`.
 
     Args:
         options: the class whose fields the function takes as `**settings`: one of settings, or a dataclass.
@@ -55,6 +55,7 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
     """
 
     def give(function: F) -> F:
+        """Make the function public."""
         own = signature(function)
         keywords = list(keywords_of(options)) if options is not None else []
         offered: Any = _with_urls(function, own, keywords)
@@ -75,7 +76,7 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
 
 
 def keywords_of(options: type) -> Iterator[Keyword]:
-    """The fields of a settings class, or of a dataclass whose fields have a `text` in their metadata."""
+    """Return the fields of a settings class as typed keywords of a call from Python."""
     if is_dataclass(options):
         for one in fields(options):
             default = Parameter.empty if one.default is MISSING else one.default
@@ -91,7 +92,7 @@ def keywords_of(options: type) -> Iterator[Keyword]:
 
 
 def _as_given(kind: Any) -> Any:
-    """Return the type that a keyword accepts for a setting's field."""
+    """Return the type that a keyword of a call from Python accepts for a setting's field."""
     if kind is Path:
         return str | os.PathLike[str]
     if get_origin(kind) is tuple:
@@ -114,7 +115,7 @@ def documented(text: str, keywords: list[Keyword]) -> str:
 
 
 def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:
-    """Make a function accept URLs for its arguments that are paths."""
+    """Let calls from Python give URLs for the arguments of a function that are paths."""
     # the arguments that may be paths, and so URLs
     places = list(own.parameters)
     kinds = {one.name: one.type for one in keywords} | {
@@ -156,7 +157,7 @@ def _takes_path(kind: Any) -> bool:
 
 
 def _with_progress(function: F) -> F:
-    """Make a function draw its progress and give its warnings, unless the caller's `run` reports elsewhere."""
+    """Let calls from Python draw their progress and give warnings, unless the caller's `run` reports elsewhere."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -178,7 +178,7 @@ def ingest(
 
 
 def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
-    """Put counts, facts, notes and warnings of what was read into the job of an ingest."""
+    """Put counts, facts, notes and warnings of what was read into the job of `ingest`."""
     job.counts = {**reader.counts, **(reader.changes if is_update else {})}
     job.facts = {
         **({"not_read": found.skipped} if found.skipped else {}),
@@ -202,7 +202,7 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
 def _open_previous(
     job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str], names: list[str]
 ) -> PreviousCorpus | None:
-    """Return the corpus at the job's output, if it was made as this one is; else a note says why it is not used.
+    """Return the corpus at the output of `ingest`, if it was made as this one is; else a note says why not.
 
     Args:
         job: the job.
@@ -237,7 +237,7 @@ def _open_previous(
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
-    """Return why the rows of a previous corpus are not those that would be read now; None where they are."""
+    """Return why the rows of a previous corpus are not those that `ingest` would read now; None: they are."""
     before, now = artifact.manifest.settings, settings.recipe()
     if changed := [name for name in now if before.get(name) != now[name]]:
         return f"the setting {changed[0]} was {before.get(changed[0])} and is now {now[changed[0]]}"
@@ -249,7 +249,7 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
 
 
 def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bool:
-    """True if several processes can read the sources: files, and more than one part; a note says why not."""
+    """True if several processes can ingest the sources: files, and more than one part."""
     asked_for, options = job.run.workers not in (None, 1), job.engine_options
     if options.engine == "local" and options.threads == 1:
         return False
@@ -275,7 +275,7 @@ def _adopt(job: Job, reader: Ingest, parts: Iterable[Part]) -> None:
 def _read_apart(
     job: Job, found: Sources, parts: list[list[Source]], chosen: IngestSettings
 ) -> tuple[Ingest, list[SourceSummary]]:
-    """Read each part of the sources by itself, in the processes of the engine.
+    """Read each part of the sources of `ingest` by itself, in the processes of the engine.
 
     Args:
         job: its inputs are known.
@@ -340,7 +340,7 @@ def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
 
 
 def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:
-    """Save, for each shard, the digests of documents that earlier sources have too; return shard → hash of the file."""
+    """Save, for each shard of `ingest`, the digests of documents that earlier sources have too."""
     seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
         double, own = [], Digests()
@@ -361,7 +361,7 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str
 def check_dropped(
     job: Job, summaries: Iterable[SourceSummary], found: Sequence[Source], names: Sequence[str], *, allowed: bool
 ) -> None:
-    """Refuse an update that does not name a source of the corpus which still exists; warn of sources that are gone.
+    """Refuse an update by `ingest` that does not name a source of the corpus which still exists.
 
     Args:
         job: of the update.
@@ -396,7 +396,7 @@ def check_dropped(
 
 
 def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
-    """Warn that standard input, or what a program gave, has fewer rows than before: its new rows replace all earlier ones.
+    """Warn that standard input, or a program, gave `ingest` fewer rows than before.
 
     Args:
         job: of the update.
@@ -417,7 +417,7 @@ def _many(names: Sequence[str]) -> str:
 
 
 def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]) -> Literal["living", "gone", "named"]:
-    """Return whether a source that the update does not name still exists, is gone, or is named by another path.
+    """Return whether a source that `ingest --update` does not name still exists, is gone, or has another path.
 
     Standard input and records of a program count as gone; objects of a bucket count as there.
     """
@@ -439,7 +439,7 @@ def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]
 
 
 def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths where a source may lie, whose name is the end of its path; True if no other file can be there."""
+    """Yield the paths where a source of `ingest --update` may lie, whose name is the end of its path."""
     folder, depth = working_folder(), len(Path(name).parts)
     yield folder / name, True
     for one in names:

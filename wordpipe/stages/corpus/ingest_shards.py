@@ -125,7 +125,7 @@ class CachedStretch:
 def write_parts(
     batches: Iterable[tuple[int, pa.RecordBatch]], new_files: Callable[[int], Files]
 ) -> list[list[tuple[pa.Schema, Files]]]:
-    """Write batches of corpus rows, each with the number of its part, into files of their own; a part without rows is none.
+    """Write batches of a shard's corpus rows, each with the number of its part, into files of their own.
 
     Args:
         batches: of the parts, one after the other.
@@ -205,7 +205,7 @@ class _NotedIds(RecordIds):
         self.claimed: list[tuple[str, str, int]] = []
 
     def claim(self, key: str, source: str, line: int) -> str | None:
-        """Claim and remember the id of a record."""
+        """Claim and remember the id of a record of an ingested shard."""
         found = super().claim(key, source, line)
         if found is None:
             self.claimed.append((key, source, line))
@@ -317,7 +317,7 @@ class IngestShards:
         cache.put(name, b"", {**first, "sources": sources, "stretches": _noted(parts)})
 
     def _sources(self, number: int) -> list[Source]:
-        """Return the sources of a shard, with paths that are valid wherever this process is, and nothing seen of them yet.
+        """Return the sources of a shard to ingest, with paths that are valid wherever this process is.
 
         Raises:
             StorageError: a copy of an object is not on this machine.

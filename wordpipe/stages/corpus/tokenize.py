@@ -166,7 +166,7 @@ def tokenize(corpus: SourceLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, total: int) -> Iterator[StringCounts]:
-    """Yield the parts of the counts; each is reported after its use."""
+    """Yield the parts of the counts of `tokenize`; each is reported after its use."""
     job.report(phase, before, total, "parts")
     for done, part in enumerate(parts, start=before + 1):
         yield part
@@ -176,7 +176,7 @@ def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, 
 def _write_words(
     job: Job, cache: ResumeCache, counted: _Counted, tokenizer: Tokenizer, chosen: TokenizeSettings
 ) -> dict[str, Any]:
-    """Make words of the runs of letters, list them in the cache; return counts and warnings for a later run of the job."""
+    """Make the words of `tokenize` of the runs of letters, and list them in the cache."""
     reported = partial(_reported, job, "listing the words", total=2 * PARTS)
     split = WordSplitter(run_splitter(tokenizer), keep_case=chosen.keep_case)
     runs: list[Path] = []
@@ -245,7 +245,7 @@ def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
 def sides_of(
     chosen: TokenizeSettings, texts: tuple[str, ...], given: Sequence[Tokenizer], counts: Artifact | None
 ) -> tuple[Side, ...]:
-    """Return the sides of a corpus that have a tokenizer each: as many as are given, were counted, or are asked for.
+    """Return the sides of a corpus that have a tokenizer each in `tokenize`.
 
     Args:
         chosen: the settings.
@@ -314,7 +314,7 @@ def _given(job: Job, path: Path, name: str, data: bytes) -> Tokenizer:
 
 
 def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> TokenizeSettings:
-    """Return the settings with what was decided when the pre-tokens of another artifact were counted.
+    """Return the settings of `tokenize` with what was decided when another artifact's pre-tokens were counted.
 
     Raises:
         ConfigError: another way of cutting or normalising the text was asked for.
@@ -335,7 +335,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> 
 
 
 def _other_counts(name: str, got: object, made: object, artifact: Artifact) -> ConfigError:
-    """Return the error for a setting that the given counts were not made with."""
+    """Return the error for a setting of `tokenize` that the given counts were not made with."""
     return ConfigError(
         "the counts were made with another value of this setting",
         where=name,
@@ -351,7 +351,7 @@ def counted_before(artifact: Artifact, side: Side) -> Iterator[StringCounts]:
 
 
 def resolved(job: Job, source: Artifact, chosen: TokenizeSettings, side: Side) -> TokenizeSettings:
-    """Return the settings with a pre-tokenizer: where that is left open, one for the scripts that the text is written in."""
+    """Return the settings of `tokenize` with a pre-tokenizer, for the text's scripts where that is left open."""
     name, warnings = resolve(chosen, script_shares(_some_texts(source, side.columns)))
     for text in warnings:
         job.warn(side.of_them + text)
@@ -359,7 +359,7 @@ def resolved(job: Job, source: Artifact, chosen: TokenizeSettings, side: Side) -
 
 
 def _some_texts(source: Artifact, columns: tuple[str, ...]) -> Iterator[pa.Array]:
-    """Yield about four thousand sentences of the corpus, evenly from the row groups in sixteen places."""
+    """Yield about four thousand sentences of the corpus to tokenize, evenly from sixteen places."""
     groups = shards_of(source, "corpus", shard_bytes=1)
     chosen = groups[:: -(-len(groups) // 16)]
     step = max(1, sum(group.rows for group in chosen) // 4096)
@@ -372,7 +372,7 @@ def _some_texts(source: Artifact, columns: tuple[str, ...]) -> Iterator[pa.Array
 def trained_tokenizer(
     job: Job, cache: ResumeCache, chosen: TokenizeSettings, side: Side, pretokens: Iterator[StringCounts]
 ) -> Tokenizer:
-    """Return a tokenizer trained from counts, unless a stopped run has done it; both become files of the artifact."""
+    """Return the tokenizer that `tokenize` trains from counts, unless a stopped run has done it."""
     name, table = side.tokenizer, f"{side.counts}.parquet"
     done = cache.figures(name)
     if done is None or cache.figures(table) is None:
@@ -428,7 +428,7 @@ def _refuse_nothing(kept: MostFrequent, chosen: TokenizeSettings) -> NoReturn:
 
 
 def about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str, int], list[str]]:
-    """Return the number of strings, in all and distinct, and a warning where some did not fit in the memory."""
+    """Return the number of strings that `tokenize` counts, and a warning where some did not fit in the memory."""
     counts = {
         what: int(kept.strings.counts.sum()) + kept.left_out_total,
         f"distinct_{what}": len(kept.strings) + kept.left_out,

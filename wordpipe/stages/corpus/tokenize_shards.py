@@ -113,7 +113,7 @@ class Side:
 
     @property
     def of_them(self) -> str:
-        """Return the beginning of a message about these texts."""
+        """Return the beginning of a message about the texts that shards are tokenized of."""
         return "second texts: " if self.is_second else ""
 
     @property
@@ -133,7 +133,7 @@ class Side:
 
 
 def cutter_of(chosen: TokenizeSettings) -> RowCutter:
-    """Return a function that cuts rows into pre-tokens as the tokenizer will."""
+    """Return the function by which shards are cut into pre-tokens as the tokenizer will."""
     tokenizer = empty_tokenizer(chosen)
     scheme = scheme_of(tokenizer)
     assert scheme is not None, f"{chosen.pretokenizer} is not recognised"

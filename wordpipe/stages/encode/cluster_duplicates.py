@@ -215,7 +215,7 @@ def _write_clusters(
 ) -> None:
     # The size of each cluster, its words, and where its rows begin among all, ordered by cluster, the nearest to the centre
     # first, equals as they come; rows in no cluster stand before.
-    """Write the table of clusters: size, label, central texts and centre of each."""
+    """Write the clusters as a table: size, label, central texts and centre of each."""
     sizes_K = np.bincount(centre_N[centre_N >= 0], minlength=len(centres_KD))
     labels = _labels(job, source, centre_N, len(centres_KD), chosen)
     order_N = np.lexsort((-cosine_N, centre_N))[len(centre_N) - sizes_K.sum() :]
@@ -274,7 +274,7 @@ def _labels(job: Job, source: Artifact, centre_N: Ints, clusters: int, chosen: C
 
 
 def _texts(source: Artifact, step: int) -> Iterator[tuple[int, str]]:
-    """Yield row and text of every `step`-th row."""
+    """Yield row and text of every `step`-th row, to label clusters."""
     first = 0
     for batch in read_batches(source, "sentences", ["text"]):
         rows = range(-first % step, len(batch), step)
@@ -309,7 +309,7 @@ def _write_members(job: Job, source: Artifact, centre_N: Ints, cosine_N: Floats)
 def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:
-    """Return groups of rows that are linked by cosines of at least the threshold; rows without a vector are in none.
+    """Find near duplicates: groups of rows that are linked by cosines of at least the threshold.
 
     Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 

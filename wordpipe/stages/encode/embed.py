@@ -170,7 +170,7 @@ class _Source:
         return 0 if options.engine == "local" and options.threads == 1 else _AHEAD
 
     def units(self, *, whole: bool = False) -> Iterator[tuple[slice, UnitBatch]]:
-        """Yield the place of each batch of units among all units, and the batch.
+        """Yield the place of each batch of units to embed among all units, and the batch.
 
         `whole` reads all columns of the corpus, not only those that units are cut by.
         """
@@ -201,7 +201,7 @@ class _Previous:
     changed: int
 
     def changed_by(self, plan: VectorPlan) -> "_Previous":
-        """Return the previous sentences with the texts that come and go in this update counted as changed."""
+        """Return the previous sentences of `embed --update` with texts that come and go counted as changed."""
         known = self.artifact.manifest.counts.get("dropped_without_vector", 0)  # encoded again, and no news
         changed = self.changed + max(0, plan.to_encode - known) + plan.gone
         keeps = self.keeps_transform and changed <= _REFIT_SHARE * self.fitted_on
@@ -209,7 +209,7 @@ class _Previous:
 
 
 def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -> _Previous | None:
-    """Open the sentences at the job's output, if their vectors can be used; else a note says why not."""
+    """Open the sentences at the output of `embed`, if their vectors can be used; else a note says why not."""
     artifact = job.previous_artifact("all texts are embedded")
     if artifact is None:
         return None
@@ -247,7 +247,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
 
 
 def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -> tuple[VectorPlan, _Previous | None]:
-    """Plan which texts are encoded and which vectors are taken over, and cut the corpus into shards.
+    """Plan which texts are embedded and which vectors are taken over, and cut the corpus into shards.
 
     Returns:
         The plan, and the previous artifact; None where nothing is taken over.
@@ -279,7 +279,7 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
 
 
 def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, opened: Opened) -> StoredVectors:
-    """Return a raw vector for each text that is to be encoded, zero where it has none, after those of a killed run.
+    """Return a raw vector for each text to embed, zero where it has none, after those of a killed run.
 
     The vectors go through files of the job's resume cache: a killed run goes on from them, a text that comes again finds its
     vector there, and a transform is fitted on them before the first is written.
@@ -331,7 +331,7 @@ class _UnitVectors:
 
     @classmethod
     def of(cls, job: Job, plan: VectorPlan, encoded: StoredVectors, previous: _Previous | None) -> "_UnitVectors":
-        """Return the vectors of the units, the reused ones read from the previous sentences.
+        """Return the vectors of the units to embed, the reused ones read from the previous sentences.
 
         It goes into a file of the job's, as units ask for it in another order, which Parquet cannot give.
         """
@@ -356,7 +356,7 @@ class _UnitVectors:
         return sum(len(stored) - stored.n_empty for stored in (self.encoded, self.reused))
 
     def take(self, at: slice, transform: Transform) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of these units, (U, K), transformed, and which of them have none."""
+        """Return the embedded vectors of these units, (U, K), transformed, and which of them have none."""
         new, old = self.plan.new[at], self.plan.previous[at]
         vectors_UK = np.zeros((len(new), transform.dim), np.float32)
         empty_U = np.zeros(len(new), np.bool_)
@@ -374,7 +374,7 @@ class _UnitVectors:
 def _fit(
     job: Job, vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings
 ) -> tuple[Transform, dict[str, int]]:
-    """Return the transform, fitted on each text once, and on how many that was, with how many have changed since.
+    """Return the transform of `embed`, fitted on each text once, and on how many that was.
 
     Raises:
         InputError: no text has a vector, or too few for the transform.
@@ -400,7 +400,7 @@ def _fit(
 
 
 def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None:
-    """Write the sentences: vectors beside their texts; count them, and measure how alike they are.
+    """Write the embedded sentences: vectors beside their texts; count them, and measure how alike they are.
 
     A text without a vector has zeros, and its row is listed: words, its id and conditions find it.
 
@@ -449,7 +449,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
 
 
 def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
-    """Warn of what a search would suffer from: texts without a vector, and a space in which all look alike."""
+    """Warn in `embed` of texts without a vector, and of a space in which all look alike."""
     without, units = job.counts["without_vector"], job.counts["units"]
     if without:
         said = (

@@ -49,14 +49,14 @@ class ShardCutter:
         self._row = self._unit = 0
 
     def add(self, n_rows: int, n_units: int) -> None:
-        """Count so many rows of whole documents that follow, with so many units."""
+        """Count for the shards so many rows of whole documents that follow, with so many units to embed."""
         self._row, self._unit = self._row + n_rows, self._unit + n_units
         if self._unit - self._units[-1] >= self.least:
             self._rows.append(self._row)
             self._units.append(self._unit)
 
     def bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the first row and the first unit of each shard, and those after the last; call when all has been read."""
+        """Return the first row and the first unit of each shard to embed, and those after the last."""
         if self._units[-1] < self._unit or len(self._units) == 1:
             self._rows.append(self._row)
             self._units.append(self._unit)
@@ -73,7 +73,7 @@ class _Rows:
         self._left: pa.RecordBatch | None = None
 
     def read(self, first: int, last: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows `first` to `last - 1` of the corpus; the columns are the same at each call."""
+        """Yield the corpus rows `first` to `last - 1` of a shard; the columns are the same at each call."""
         if self._at != first:
             self._batches = read_from(self._corpus, "corpus", first, columns, expected=CORPUS)
             self._at, self._left = first, None
@@ -143,7 +143,7 @@ class EmbedShards:
         cls, origin: Artifact, opened: Opened, cache: ResumeCache, settings: EmbedSettings, cutter: ShardCutter,
         encode_U: NDArray[np.bool_], windows: NDArray[np.int64] | None,
     ) -> "EmbedShards":  # fmt: skip
-        """Return the shards of a corpus of which these units are encoded."""
+        """Return the shards of a corpus of which these units are embedded."""
         rows, units = cutter.bounds()
         before = np.concatenate([[0], np.cumsum(encode_U)])
         return cls(

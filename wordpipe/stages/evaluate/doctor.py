@@ -189,7 +189,7 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
 
 
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the complaints about vectors that were examined, the worst first: name, state, says, and mend, the next step."""
+    """Return what `doctor` complains of about vectors: name, state, says, and mend, the next step."""
     # the next step for the space
     more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps for the encoder"
     mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
@@ -220,7 +220,7 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _is_model(path: Path) -> bool:
-    """True if the path is a model artifact or a folder of transformers."""
+    """True if `doctor` is given a model artifact or a folder of transformers."""
     if is_artifact(path):
         with Artifact(path, verify=False) as artifact:
             return artifact.kind == "model"
@@ -228,7 +228,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _read_vectors(artifact: Artifact, size: int, report: Report) -> tuple[Vectors, dict[str, int]]:
-    """Read the vectors of an artifact once: a sample, and how many vectors are broken or repeated."""
+    """Read the vectors that `doctor` examines once: a sample, and how many are broken or repeated."""
     total, without = row_count(artifact, artifact.kind), len(rows_without_vector(artifact))
     name = "word" if "word" in read_schema(artifact, artifact.kind).names else "text"
     rows_S = np.sort(np.random.default_rng([_SEED, 0]).choice(total, min(size, total), replace=False))
@@ -257,7 +257,7 @@ def _read_vectors(artifact: Artifact, size: int, report: Report) -> tuple[Vector
 
 
 def unit_sample(vectors_ND: Vectors) -> Vectors:
-    """Return the vectors that were read at length 1, without repeated ones, in random order."""
+    """Return the vectors that `doctor` read at length 1, without repeated ones, in random order."""
     unit_ND, valid_N = unit_rows(vectors_ND)
     _, first_N = np.unique(unit_ND, axis=0, return_index=True)
     kept = np.random.default_rng([_SEED, 1]).permutation(np.sort(first_N[valid_N[first_N]]))
@@ -265,7 +265,7 @@ def unit_sample(vectors_ND: Vectors) -> Vectors:
 
 
 def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKind, Figures]:
-    """The figures of a space as it is (none) and after each transform.
+    """Diagnose a space: the figures of `doctor` as it is (none) and after each transform.
 
     Transforms are fitted on the first half of the sample, the figures are of the second. Fewer than 64 vectors are refused
     (InputError).
@@ -284,7 +284,7 @@ def diagnose(sample_ND: Vectors, *, report: Report = quiet) -> dict[TransformKin
 
 
 def _space_figures(transform: Transform, held_out_ND: Vectors) -> Figures:
-    """Return the figures of a space of vectors after a transform."""
+    """Return the figures by which `doctor` diagnoses a space of vectors after a transform."""
     vectors_ND, lost_N = transform.apply(held_out_ND)
     unit_ND = vectors_ND[~lost_N]
     near = hubs(unit_ND, _NEIGHBOURS)
@@ -303,7 +303,7 @@ def rate(figures: Figures) -> list[dict[str, str]]:
 
 
 def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
-    """Return the transform that fixes a sick space: it leaves the fewest sick figures, then the fewest weak ones.
+    """Return the transform that `doctor` prescribes: it leaves the fewest sick figures.
 
     Of equals it is the first, which does least; but where the vectors lie in next to no directions the last, which gives
     every direction its say. A space that is weak at most is left alone.
@@ -320,7 +320,7 @@ def best_transform(spaces: Mapping[TransformKind, Figures]) -> TransformKind:
 
 
 def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dict[str, Any] | None:
-    """Return the transform and the command that mend an artifact's vectors; None where no transform is better than none.
+    """Return the transform and the command by which `doctor` mends vectors; None: no transform is better.
 
     Word vectors of ours in next to no directions have hardly been trained, and no transform brings what was not learned: of
     2 MB of Wikipedia 1, 4 and 20 epochs gave mean cosines of 0.95, 0.83 and 0.18, in 1.4, 2.3 and 35.7 of 64 directions.
@@ -342,7 +342,7 @@ def _mending(artifact: Artifact, spaces: Mapping[TransformKind, Figures]) -> dic
 def _compared(
     artifact: Artifact, kind: TransformKind, drawn_ND: Vectors, finds: Mapping[str, Any], report: Report
 ) -> tuple[float, float] | None:
-    """The nDCG@10 of the vectors as they are and after a transform, by the same queries; None where it cannot be measured.
+    """Return for `doctor` the nDCG@10 of the vectors as they are and after a transform.
 
     Of 600 tickets written by one form, whitening made the space even (0.86 to 0.00, 2 to 35 directions), and what titles found
     fell from 0.10 to 0.01.
@@ -360,7 +360,7 @@ def _compared(
 
 
 def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dict[str, Any]:
-    """Return how well vectors and words find the texts that queries are made of, measured now or when the index was built.
+    """Return for `doctor` how well vectors and words find the texts that queries are made of.
 
     Returns:
         measured (by, queries, ndcg_at_10 of dense, lexical, hybrid and the controls, see `measure_modes`), None where it could
@@ -405,7 +405,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
 
 
 def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
-    """Return the state of the search by vectors, compared with words, and the state in words."""
+    """Return the state that `doctor` gives the search by vectors, compared with words."""
     dense, lexical = ndcg_at_10["dense"], ndcg_at_10["lexical"]
     if max(dense, lexical) < _FOUND:
         return "unknown", "neither vectors nor words find the texts, so this test says nothing about the vectors"
@@ -420,7 +420,7 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
 
 
 def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
-    """A table of the figures, what is not healthy of them, what is found, and what to do."""
+    """Return what `doctor` prints: a table of the figures, what is not healthy, what is found, what to do."""
     spaces, states = found["spaces"], found["verdicts"]
 
     def named(what: str) -> str:
@@ -443,7 +443,7 @@ def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
-    """One figure, and its state where it is not healthy."""
+    """Return one figure of `doctor`, and its state where it is not healthy."""
     shown = MEASURES[name].form.format(figures[name])
     if name == "effective_rank":
         shown += f" of {figures['directions']:,}"
@@ -451,7 +451,7 @@ def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
 
 
 def _counted(found: Mapping[str, Any]) -> str:
-    """Return a line on the vectors that were read, and how many single ones are broken or repeated."""
+    """Return a line of `doctor` on the vectors that were read, and how many are broken or repeated."""
     counts = found["counts"]
     parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} examined"]
     if counts["without_vector"]:
@@ -467,7 +467,7 @@ def _counted(found: Mapping[str, Any]) -> str:
 
 
 def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """Yield lines on how well vectors and words find texts, out of `rows` texts, and on the meaning of the figures."""
+    """Yield lines of `doctor` on how well vectors and words find texts, and on the meaning of figures."""
     if (measured := finds["measured"]) is None:
         yield f"search   not measured: {finds['says']}"
         return
@@ -484,7 +484,7 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
 
 
 def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield advice on the space and on its search; a setting is named as option and key."""
+    """Yield the advice of `doctor` on the space and on its search."""
     # what is not healthy, with and without a transform
     finds = found.get("finds", {"state": "unknown", "mend": None, "trained": False})
     states = {kind: [one["state"] for one in some] for kind, some in found["verdicts"].items()}

@@ -117,7 +117,7 @@ class HeldOut:
 
 @contextmanager
 def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunOptions) -> Iterator[HeldOut]:
-    """A sample of about so many tokens, whole sequences; it stays open as long as its loss is measured.
+    """Open a held-out sample of about so many tokens, whole sequences, to measure a model's loss on.
 
     Args:
         model: to be measured.
@@ -171,7 +171,7 @@ class _Source:
 
 
 def _input_path(model: Inspected, kind: str) -> str:
-    """Return the path of the corpus or the tokens that a model was trained on.
+    """Return the path of the corpus or the tokens whose held-out part a sample is of.
 
     Raises:
         InputError: they are not where they were.
@@ -192,12 +192,12 @@ def _input_path(model: Inspected, kind: str) -> str:
 
 
 def _corpus(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> Artifact:
-    """Open the corpus that a model is measured on."""
+    """Open the corpus that a held-out sample is taken from."""
     return stack.enter_context(corpus_to_evaluate([_input_path(model, "corpus")] if data is None else data, run))[0]
 
 
 def _token_rows(model: Inspected, data: SourceLike | None, stack: ExitStack, run: RunOptions) -> _Source:
-    """Return the ids of one split of the text."""
+    """Return the ids of one split of the text that a held-out sample is taken from."""
     names = ["doc_id", "sentence_id", "split"]
     if data is None and any(kind == "tokens" for kind, _ in model.inputs):
         tokens = stack.enter_context(Artifact(_input_path(model, "tokens"), ["tokens"], verify=run.verify))
@@ -216,7 +216,7 @@ def _rows_of_split(batch: pa.RecordBatch, split: str | None) -> pa.RecordBatch:
 
 
 def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
-    """The rows until there are several times as many tokens as are wanted, all of one split."""
+    """Yield rows for a held-out sample until there are several times as many tokens as are wanted."""
     there = 0
     for batch in source.rows:
         sizes = np.cumsum(pc.list_value_length(batch.column("ids")).to_numpy(zero_copy_only=False))
@@ -233,7 +233,7 @@ def _first_rows(source: _Source, n_tokens: int) -> Iterator[pa.RecordBatch]:
 
 
 def _sample_of_text(model: Inspected, source: _Source, n_tokens: int, stack: ExitStack) -> HeldOut:
-    """Return the sample of a language model: plain text, with the recipe and the damage of the model's training."""
+    """Return the held-out sample of a language model: plain text, damaged as in training."""
     # the recipe, and how it lays texts out
     opened, cpu = model.opened, torch.device("cpu")
     assert opened is not None
@@ -267,7 +267,7 @@ def _sample_of_text(model: Inspected, source: _Source, n_tokens: int, stack: Exi
 def _validated_sample(
     model: Inspected, blocks: Blocks, objective: Any, what: str, source: _Source, n_tokens: int
 ) -> HeldOut:
-    """Return the sample whose loss is that of a `Validation`."""
+    """Return the held-out sample whose loss is that of a `Validation`."""
     cpu = torch.device("cpu")
     validation = Validation(
         blocks, objective, Execution(cpu, torch.float32, torch.get_num_threads(), compiled=False, bitwise=True),
@@ -289,7 +289,7 @@ def _validated_sample(
 
 
 def _sample_of_electra(model: Inspected, blocks: Blocks, source: _Source, n_tokens: int) -> HeldOut:
-    """Return a sample for an ELECTRA, which is never shown a mask: it reads plain text and has no loss."""
+    """Return a held-out sample for an ELECTRA, which reads plain text and has no loss."""
     assert model.opened is not None
     encoder, at_once = model.opened.language_model, max(1, _AT_ONCE // blocks.seq_len)
     ids_NT = blocks.rows(spread(len(blocks), n_tokens // blocks.seq_len)).ids_BT[:, : blocks.seq_len]
@@ -311,7 +311,7 @@ def _sample_of_electra(model: Inspected, blocks: Blocks, source: _Source, n_toke
 
 
 def _sample_of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: RunOptions) -> HeldOut:
-    """Return the sample of a model that was trained on pairs of texts."""
+    """Return the held-out sample of a model that was trained on pairs of texts."""
     # pairs in random order, until there are tokens enough
     settings = Seq2SeqEvaluationSettings(prefix_field=opened.prefix_field)
     pairs = read_pairs(data, settings, run)
@@ -350,7 +350,7 @@ def _sample_of_pairs(opened: OpenModel, data: SourceLike, n_tokens: int, run: Ru
 
 
 def _pair_sequences(sources: Flat, labels: Flat, start_id: int) -> list[Read]:
-    """Each source, and what the decoder reads of its labels: all but the last, behind the start."""
+    """Yield each source of a held-out sample of pairs, and what the decoder reads of its labels."""
     (ids, sizes), (wanted, more) = sources, labels
     one, other = np.split(ids, np.cumsum(sizes)[:-1]), np.split(wanted, np.cumsum(more)[:-1])
     return [
@@ -368,7 +368,7 @@ def _sample_of_batches(
     model: Any, batches: Sequence[Any], sum_of: Callable[[Any, Any], torch.Tensor], what: str, where: str, split: str | None,
     sequences: list[Read], left_out: int = 0,
 ) -> HeldOut:  # fmt: skip
-    """Return the sample whose loss is the mean over batches."""
+    """Return the held-out sample whose loss is the mean over batches."""
     n_targets = sum(float(batch.n_targets) for batch in batches)
 
     def loss() -> float:
@@ -380,7 +380,7 @@ def _sample_of_batches(
 
 
 def _sample_of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given: bool) -> HeldOut:
-    """Return the sample of a model with a head; records with a label that the head does not know are left out."""
+    """Return the held-out sample of a model with a head; records with an unknown label are left out."""
     # the task that the head was trained for
     headed = model.model
     assert isinstance(headed, HeadedModel)
@@ -441,7 +441,7 @@ def _sample_of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given:
 def _head_examples(
     task: Any, records: Sequence[Record], encoder: Any, labelled: Labelled, head: HeadConfig
 ) -> Iterator[tuple[Any, list[float] | None]]:
-    """Yield the ids that the model reads of each record, and their target; None where a label is unknown to the model."""
+    """Yield the ids of each held-out record for a head, and their target; None: an unknown label."""
     if head.kind == "span":
         for windows in task.examples(records, encoder, labelled):
             yield from ((one, [*target]) for one, target in windows)
@@ -454,7 +454,7 @@ def _head_examples(
 def _head_target(
     record: Record, labels: Sequence[str], problem: str, firsts: npt.NDArray[np.int32], n: int, per_word: bool
 ) -> list[float] | None:
-    """Return the target of a labelled record; None where the head does not know its label."""
+    """Return the target of a held-out labelled record; None where the head does not know its label."""
     label = record.label
     if problem == "regression":
         return [float(label)]
@@ -473,7 +473,7 @@ def _head_target(
 
 
 def _head_rows(some: Sequence[tuple[Any, list[float]]], per_word: bool) -> Rows:
-    """Return examples of a head as rows of ids with their targets."""
+    """Return held-out examples of a head as rows of ids with their targets."""
     targets = [np.array(target, np.float32) for _, target in some]
     return Rows(
         np.concatenate([one.ids for one, _ in some]), np.array([len(one.ids) for one, _ in some], np.int64),

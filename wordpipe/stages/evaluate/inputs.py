@@ -44,7 +44,7 @@ def evaluation_of(
     what: str, data: SourceLike, systems: Sequence[System], *, under: str = "systems", parts: Sequence[Part],
     remarks: Iterable[str], details: Sequence[Part] = (), main: str | None = None, **more: Any,
 ) -> Evaluation:  # fmt: skip
-    """The evaluation of some systems.
+    """Return the evaluation of some systems: the form of every report.
 
     Args:
         what: of what kind they are.
@@ -96,7 +96,7 @@ def shown_words(words: Sequence[str]) -> dict[str, Any]:
 def split_rows(
     corpus: Artifact, columns: list[str], split: str | None, phase: str, report: Report
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of a corpus, None for all of it; `split` is among the columns."""
+    """Return the rows of a part of a corpus that is the input of an evaluation, None for all of it."""
     total, done = row_count(corpus, "corpus"), 0
     for batch in read_batches(corpus, "corpus", columns):
         done += len(batch)
@@ -114,7 +114,7 @@ def held_out_split(artifact: Artifact, table: str = "corpus") -> str | None:
 
 
 def read_whole(path: Path) -> bytes:
-    """The content of a file, unpacked where it is packed (gz, bz2, xz, zst).
+    """Read an input file of an evaluation, unpacked where it is packed (gz, bz2, xz, zst).
 
     Raises:
         InputError: no such file, a pipe or a device, one of more than 4 GiB, or a damaged one.
@@ -132,7 +132,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def decoded(data: bytes, where: str) -> str:
-    """The text of a file in UTF-8. Raises InputError: it is none; names the line, or what the file is."""
+    """Return the text of an input file of an evaluation in UTF-8. Raises InputError: it is none."""
     if (wide := not_text(data[:_LOOKED_AT], where, as_it_is=True)) is not None:
         raise wide.error(where)
     try:
@@ -145,7 +145,7 @@ def decoded(data: bytes, where: str) -> str:
 
 
 def table_rows(text: str, where: str, is_header: Callable[[list[str]], bool]) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of a table: between tabs, in which quotes mean nothing, or of CSV.
+    """Yield line and cells of an input table of an evaluation: between tabs, or of CSV.
 
     A first line `sep=;` says what parts the cells of CSV; else it is a comma, or a semicolon or bar where that makes names of
     columns of the first line.
@@ -176,7 +176,7 @@ def table_rows(text: str, where: str, is_header: Callable[[list[str]], bool]) ->
 def json_rows(
     text: str, where: str, named: Callable[[list[str]], T | None], expected: str
 ) -> Iterator[tuple[int, str, dict[str, Any], T]]:
-    """Number, text and object of each line of JSON that is not blank, and what `named` reads out of the object's names.
+    """Yield number, text and object of each line of an evaluation's input of JSON lines.
 
     Raises:
         InputError: a line that is no object, or has not the names that are `expected`; names file and line.
@@ -199,7 +199,7 @@ def refuse_repeats(names: Sequence[str], used: Iterable[str], where: str) -> Non
 
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:
-    """The files of a folder, and of those in it, whose names end so, packed or not, by path; hidden ones are passed over.
+    """Return the input files of an evaluation in a folder, and in those in it, whose names end so.
 
     What was not taken is counted in `skipped`, by the ending of the name.
     """
@@ -234,7 +234,7 @@ def flat(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
 
 
 def batches_of(sizes: Sequence[int], order: Iterable[int], most: int) -> Iterator[list[int]]:
-    """Numbers of examples, in this order, as many at a time as have together at most so many positions, one at least."""
+    """Yield numbers of examples, inputs of an evaluation, as many at a time as have so many positions."""
     batch, total = list[int](), 0
     for number in order:
         if batch and total + sizes[number] > most:
@@ -269,7 +269,7 @@ class EvaluatedEncoder:
     run: RunOptions
 
     def encode(self, texts: Sequence[str]) -> Texts:
-        """Encode texts, with what the encoder carries and nothing more."""
+        """Encode input texts of an evaluation, with what the encoder carries and nothing more."""
         vectors, empty = [np.zeros((0, self.encoder.transform.dim), np.float32)], [np.zeros(0, np.bool_)]
         unknown: list[str] = []
         for first in range(0, len(texts), _BATCH_TEXTS):
@@ -282,7 +282,7 @@ class EvaluatedEncoder:
         return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
 
     def fitted(self, texts: Texts) -> Transform:
-        """The transform that the settings call for, fitted on encoded texts; none where the encoder carries its own."""
+        """Return the transform of an evaluated encoder that settings call for, fitted on encoded texts."""
         moments = Moments(texts.vectors.shape[1])
         moments.add(texts.vectors)
         kind = "none" if self.carries else transform_kind(self.settings, self.encoder, moments.count)
@@ -291,7 +291,7 @@ class EvaluatedEncoder:
 
 @contextmanager
 def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> Iterator[EvaluatedEncoder]:
-    """Open a model or words artifact, or the encoder that sentences or an index carry.
+    """Open an input of an evaluation as an encoder: a model, words, or what sentences carry.
 
     Raises:
         ArtifactError: missing, corrupt, of another kind, or an index that carries no encoder of texts.
@@ -308,7 +308,7 @@ def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> 
 
 
 def first_words(paths: Sequence[PathLike]) -> str | None:
-    """The first words artifact among some paths, of which the plain mean of vectors is a baseline."""
+    """Return the first words artifact among the inputs of an evaluation."""
     for path in filter(is_artifact, map(Path, paths)):
         with Artifact(path, verify=False) as artifact:
             if artifact.kind == "words":

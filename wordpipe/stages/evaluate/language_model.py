@@ -148,7 +148,7 @@ class _Text:
 
 
 def tokenized(batches: Iterable[pa.RecordBatch], tokenizer: Tokenizer) -> Iterator[pa.RecordBatch]:
-    """Yield rows with doc_id, sentence_id and text as rows of a tokens table, all of the split "all"."""
+    """Yield rows with doc_id, sentence_id and text as rows of tokens, to evaluate a language model."""
     encoder = Encoder(tokenizer)
     worker, kind = encoder.for_thread(), pa.list_(pa.field("item", encoder.id_type, nullable=False))
     for batch in batches:
@@ -158,7 +158,7 @@ def tokenized(batches: Iterable[pa.RecordBatch], tokenizer: Tokenizer) -> Iterat
 
 
 def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, run: RunOptions) -> System:
-    """Tokenize the text by the model's tokenizer, lay it into sequences as training does, and add up the loss."""
+    """Evaluate a language model: tokenize the text, lay it into sequences as in training, add up the loss."""
     # the model, and how many positions it reads
     opened = open_model(path, verify=run.verify)
     opened.need_guesses()
@@ -220,7 +220,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
 
 
 def _system(metrics: dict[str, float | None], facts: dict[str, Any]) -> System:
-    """A model in the report."""
+    """Return a language model in the report."""
     own = {"accuracy": ("first guess right", "{:.1%}")}
     figures = [Figure(key, value, None, *own.get(key, ())) for key, value in metrics.items()]
     counts = facts["counts"]
@@ -234,7 +234,7 @@ def _system(metrics: dict[str, float | None], facts: dict[str, Any]) -> System:
 
 
 def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
-    """On which text the figures stand, and whether the columns compare."""
+    """Yield remarks on which text a language model's figures stand, and whether the columns compare."""
     counts = systems[0].facts["counts"]
     yield (
         f"{f'the split {split}' if split else 'all of the text'}: documents {human_count(counts['documents'])}, "
@@ -247,7 +247,7 @@ def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
 
 
 def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
-    """Return the facts about a model that a recipe needs; `given` are further attributes."""
+    """Return the facts about a language model that its recipe needs; `given` are further attributes."""
     return Opened(
         special=SpecialIds(**opened.special), n_tokens=number_of_ids(opened.tokenizer), seq_len=seq_len,
         tokenizer=opened.tokenizer, start_id=opened.model.config.start_id, **given,
@@ -255,7 +255,7 @@ def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
 
 
 def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> dict[str, float | None]:
-    """Return the figures; only a causal model's loss is of all tokens, so that it can be divided by words and bytes."""
+    """Return a language model's figures; only a causal model's loss is divided by words and bytes."""
     found = {
         "bits_per_byte": bits_per_byte(nats, of["bytes"]) if causal else None,
         "perplexity_per_word": perplexity(nats, of["words"]) if causal else None,
@@ -268,7 +268,7 @@ def _metrics(nats: float, n_first: int, of: dict[str, int], *, causal: bool) -> 
 
 
 def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool) -> list[str]:
-    """Warnings where the figures would be misread."""
+    """Yield warnings where the figures of a language model would be misread."""
     found = []
     if answers:
         found.append("the model was trained to write the second text of a pair: it does not expect plain text")
@@ -291,7 +291,7 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool
 
 
 def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
-    """Return whether the model was trained on this part of the corpus.
+    """Return whether the language model was trained on this part of the corpus.
 
     Nothing is known of a folder of transformers. No split is all of the corpus.
     """
@@ -308,7 +308,7 @@ def _seen(model: Path, corpus: Artifact, split: str | None) -> Seen:
 
 
 def _gather_inputs(path: Path, manifest: Manifest, digests: set[str]) -> bool:
-    """Gather the digests of all that an artifact was made from, from manifest to manifest.
+    """Gather the digests of all that a language model was made from, from manifest to manifest.
 
     Returns:
         False where an input is not where its artifact says, or is another one now, so that there may be more.

@@ -39,7 +39,7 @@ _STARTS = {"fresh": "the random weights before training", "": ""}
 
 
 def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run: RunOptions) -> Evaluation:
-    """Examine a transformer; see `doctor`, which says what is given back."""
+    """Examine the health of a transformer; see `doctor`, which says what is given back."""
     with held_out(model, data, sample, run) as text:
         loss, units = None if text.no_loss else text.loss(), _dead_units(model, text, run)
         moved, start = _weights_moved(model, run)
@@ -63,7 +63,7 @@ def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run
 
 
 def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the complaints about the figures: name, state, says, and mend, the next step."""
+    """Yield what is sick in a model: name, state, says, and mend, the next step."""
     loss, entropy, steps = found["metrics"]["loss"], found["metrics"]["unigram_entropy"], found["counts"]["steps"]
     learned = found["task"] is not None or not entropy or loss is None or loss <= entropy * (1 - _LEARNED)
     if not learned:
@@ -95,7 +95,7 @@ def _finding(name: str, state: str, says: str, mend: str) -> dict[str, str]:
 
 
 def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:
-    """The layers, counted from 1; of both stacks with their name."""
+    """Return the names of the model's layers, counted from 1; of both stacks with their name."""
     stacks = dict.fromkeys(one["stack"] for one in layers)
     parts = []
     for stack in stacks:
@@ -109,7 +109,7 @@ def _layer_names(layers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
-    """A line on the loss, or why there is none; a table of layers, and the findings."""
+    """Return what the doctor of models prints: the loss, a table of layers, and the findings."""
     # on how much text, and the loss
     counts, entropy = found["counts"], found["metrics"]["unigram_entropy"]
     yield (
@@ -145,7 +145,7 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
 
 
 def _dead_units(model: Inspected, text: HeldOut, run: RunOptions) -> dict[tuple[str, int], float]:
-    """The share of dead units of each feed-forward.
+    """Return the share of dead units of each feed-forward of the model.
 
     A unit is dead that says the same of every token: what it gives varies, over the text, by less than a hundredth of what the
     median unit of its layer does. (Of ReLU that is a unit that never fires; gated units and GELU never give exactly 0.)
@@ -176,7 +176,7 @@ def _dead_units(model: Inspected, text: HeldOut, run: RunOptions) -> dict[tuple[
 
 
 def _weights_moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float], str]:
-    """Return how far weights moved from where they began, as a share of their length there, and the name of that start.
+    """Return how far the model's weights moved from where they began, and the name of that start.
 
     Layers by `STACK.NUMBER`, and the embeddings; nothing where the start is not known.
 
@@ -206,7 +206,7 @@ def _weights_moved(model: Inspected, run: RunOptions) -> tuple[dict[str, float],
 
 
 def _weight_group(name: str, model: Inspected) -> str:
-    """Return the group of a weight: `encoder.0`, `embedding`, or "" for all others."""
+    """Return the group of a model's weight: `encoder.0`, `embedding`, or "" for all others."""
     parts = name.split(".")
     if "blocks" in parts:
         stack = parts[0] if parts[0] in ("encoder", "decoder") else model.model.config.architecture
@@ -215,7 +215,7 @@ def _weight_group(name: str, model: Inspected) -> str:
 
 
 def _starting_model(model: Inspected) -> "tuple[Transformer | None, str]":
-    """The model before its first step: fresh weights of the same seed, or what it was trained from."""
+    """Return the model before its first step: fresh weights of the same seed, or what it was trained from."""
     from wordpipe.model import new_encoder_decoder, new_model
 
     settings, config = model.settings, model.model.config

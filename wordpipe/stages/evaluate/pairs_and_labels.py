@@ -93,7 +93,7 @@ class TextPairs:
 def with_field_of_training(
     models: Sequence[str], settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> Seq2SeqEvaluationSettings:
-    """The settings; where nothing is said of prefixes, with the field that said them when the models were trained.
+    """Return the settings to read pairs with the training's field of prefixes where none is named.
 
     Raises:
         ConfigError: one model was trained with a field, another with another or with none.
@@ -143,7 +143,7 @@ def read_training_pairs(data: SourceLike, settings: Seq2SeqEvaluationSettings, r
 def _read_pairs(
     data: SourceLike, settings: Seq2SeqEvaluationSettings, run: RunOptions, split: str | None, *, is_trained: bool
 ) -> TextPairs:
-    """Read pairs from a corpus artifact, from files, or from rows in memory."""
+    """Read pairs to evaluate from a corpus artifact, from files, or from rows in memory."""
     names, rows = named_or_rows(data)
     if len(names) == 1 and is_artifact(Path(names[0])):
         with Artifact(names[0], ["corpus"], verify=run.verify) as corpus:
@@ -195,7 +195,7 @@ def _corpus_rows(
 
 
 def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> str:
-    """Return the column of a corpus by the name that a user gave."""
+    """Return the column of a corpus of pairs or labels by the name that a user gave."""
     for shown in (name, f"_{name}") if name in ("text", "text_b") else (name,):
         if shown in known:
             return known[shown]
@@ -207,7 +207,7 @@ def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> 
 
 
 def _file_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
-    """The pairs of files: those of records one after the other, those of plain text side by side where they are several."""
+    """Yield the pairs of files: of records one after the other, of plain text side by side."""
     plain = [name for name in names if not _has_ending(name, _RECORDS) and not _has_ending(name, (".tsv",))]
     for name in names:
         if name not in plain:
@@ -232,7 +232,7 @@ def _lines(name: str) -> list[str]:
 
 
 def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
-    """Yield the pairs of parallel text files, line by line: the sources, and a reference of each further file."""
+    """Yield the pairs of parallel text files, line by line: sources, and a reference of each further file."""
     # plain text has no fields, and a tab would mean pairs
     if given := [name for name in ("text_field", "text_b", "prefix_field") if getattr(settings, name)]:
         option = f"--{given[0].replace('_', '-')}"
@@ -331,7 +331,7 @@ def first_sentence(text: str) -> str:
 
 
 def nearest_targets(pairs: TextPairs, train: TextPairs) -> list[str]:
-    """For each pair the target of the training pair whose source is nearest by BM25, among those of the same prefix.
+    """Return for each pair the target of the training pair whose source is nearest by BM25.
 
     It is the first reference of that pair, and empty where no training source has a word of this one.
     """
@@ -416,6 +416,7 @@ def collect(
 
 
 def _unlabelled(kind: Kind, where: object, got: str) -> InputError:
+    """Return the error for texts without labels."""
     column = _COLUMNS[kind]
     return InputError(
         f"the texts have no {'answers' if column == 'spans' else f'{column}s'.replace('tagss', 'tags')}", where=str(where),
@@ -453,7 +454,7 @@ def read_labelled_texts(
     data: SourceLike, kind: Kind, settings: PredictionsEvaluationSettings, run: RunOptions, *, pairs: bool | None,
     trained: str = "",
 ) -> LabelledTexts:  # fmt: skip
-    """The texts to evaluate on.
+    """Read the labelled texts to evaluate on.
 
     Args:
         data: a corpus artifact, or what `ingest` reads.
@@ -483,7 +484,7 @@ def read_training_texts(
     train: SourceLike, kind: Kind, settings: PredictionsEvaluationSettings, run: RunOptions, *, pairs: bool | None,
     evaluated: LabelledTexts,
 ) -> LabelledTexts:  # fmt: skip
-    """Read the texts that a model learned from: of a corpus all but its test split and the texts that are evaluated.
+    """Read the labelled texts that a model learned from: all but the test split and the evaluated texts.
 
     Raises:
         InputError: see `read_labelled_texts`.
@@ -585,7 +586,7 @@ class TrainingCorpus:
 
 
 def training_corpus(path: str) -> TrainingCorpus:
-    """The corpus that a model, or the model of stored predictions, learned from."""
+    """Return the corpus of labelled texts that a model, or the model of stored predictions, learned from."""
     given, name = "name the training corpus for the baselines with --train CORPUS", Path(path).name
     if not is_artifact(Path(path)):
         return TrainingCorpus(None, note=f"{name} does not say which texts it was trained on; {given}")
@@ -610,7 +611,7 @@ def _input_path(path: str, entry: InputEntry) -> str | None:
 
 
 def gold_column(names: Sequence[str], kind: Kind, where: object) -> str:
-    """The column of stored predictions that says what is right. Raises InputError: there is none."""
+    """Return the column of stored predictions with the right labels. Raises InputError: there is none."""
     column = GOLD[_COLUMNS[kind]]
     if column not in names:
         raise _unlabelled(kind, where, got=", ".join(names))

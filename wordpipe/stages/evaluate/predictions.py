@@ -220,7 +220,7 @@ def _answers_of_models(
     paths: Sequence[str], data: SourceLike | None, learned: TrainingCorpus, settings: PredictionsEvaluationSettings,
     run: RunOptions,
 ) -> list[_Said]:  # fmt: skip
-    """Return the answers of models, or of stored predictions; one model is out of memory before the next is read."""
+    """Return the predictions of models, or stored ones; one model is out of memory before the next is read."""
     # stored predictions have their labels; models need labelled texts
     stored = any(map(_is_predictions, paths))
     if stored and data is not None:
@@ -259,7 +259,7 @@ def _answers_of_models(
 def _model_answers(
     path: str, data: SourceLike, first: _Said | None, trained: str, settings: PredictionsEvaluationSettings, run: RunOptions
 ) -> _Said:  # fmt: skip
-    """Ask a model about the texts of the first one; `trained` is the digest of the corpus that the first one learned from."""
+    """Let a model predict the labels of the texts of the first one."""
     opened = open_predictor(path, device=settings.device, verify=run.verify)
     for note in opened.notes:
         run.report(Progress("note", note=f"{Path(path).name}: {note}"))
@@ -281,7 +281,7 @@ def _model_answers(
 
 
 def _stored_answers(path: str, run: RunOptions) -> _Said:
-    """Read the answers of stored predictions, and the labels beside the answers."""
+    """Read stored predictions, and the labels beside them."""
     with Artifact(path, ["predictions"], verify=run.verify) as artifact:
         schema, facts = read_schema(artifact, "predictions"), artifact.manifest.facts
         task = predicted_task(schema)
@@ -297,7 +297,7 @@ def _stored_answers(path: str, run: RunOptions) -> _Said:
 
 
 def _add_answer(system: _System, kind: Kind, row: dict[str, Any]) -> None:
-    """Take what is said of a text out of a row of predictions."""
+    """Take the prediction for a text out of a row of predictions."""
     if kind == "score":
         system.said.append(float(row["score"]))
         return
@@ -319,7 +319,7 @@ def _add_answer(system: _System, kind: Kind, row: dict[str, Any]) -> None:
 
 
 def _baselines(kind: Kind, texts: LabelledTexts, trained: LabelledTexts | None, run: RunOptions) -> Iterator[_System]:
-    """Yield the systems without a transformer. Without training texts the commonest label is that of the texts themselves."""
+    """Yield the predictions of systems without a transformer."""
     run.report(Progress("evaluating the baselines"))
     # questions: no answer, and the best sentence
     seen = texts.gold if trained is None else trained.gold
@@ -372,6 +372,7 @@ class _Figures:
     def _system(
         self, number: int, below: Mapping[str, Mapping[str, Apart | None]], against: dict[str, dict[str, Any]]
     ) -> System:
+        """Return a model or baseline of predictions in the report."""
         one, draws, seed = self._systems[number], self._settings.draws, self._settings.seed
         figures = [
             measured.figure(key, draws, seed, below=below[key]) for key, measured in self._measures[number].items()
@@ -390,7 +391,7 @@ class _Figures:
         return System(_head(one.system, one.name, self._kind), [*found.values()], facts, shown)
 
     def _others(self, number: int, figures: Sequence[Figure]) -> Iterator[Figure]:
-        """The figures that are no sums over the texts."""
+        """Return the figures of predictions that are no sums over the texts."""
         draws, seed = self._settings.draws, self._settings.seed
         there = {one.key: one for one in figures}
         if self._kind == "single":
@@ -405,7 +406,7 @@ class _Figures:
             yield Figure("calibration_error", rounded(error))
 
     def _measured(self, number: int) -> Iterator[tuple[str, Measured]]:
-        """The measures of a system that are sums."""
+        """Return the measures of a system's predictions that are sums."""
         # measures of scores, of answers, of tags, and of labels
         said, gold, sets = self._systems[number].said, self._texts.gold, self._sets[number]
         if self._kind == "score":
@@ -470,7 +471,7 @@ class _Figures:
         return found
 
     def _calibration(self, number: int) -> float | None:
-        """Return the calibration error of a model's probabilities; None without probabilities."""
+        """Return the calibration error of a model's predicted probabilities; None without probabilities."""
         one, sets = self._systems[number], self._sets[number]
         if not one.sure:
             return None
@@ -489,7 +490,7 @@ class _Figures:
         return calibration_error(np.array(one.sure), good)
 
     def _best_baseline(self, number: int, against: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-        """The baseline that is best by the main measure, and whether a model is above it; None where nothing was drawn."""
+        """Return the baseline with the best predictions, and whether a model is above it."""
         main = MAIN[self._kind]
         floors = [place for place, one in enumerate(self._systems) if one.system != "model"]
         if not against or not floors:
@@ -522,7 +523,7 @@ class _Figures:
         }
 
     def _unknown(self, one: _System) -> dict[str, dict[str, Any]]:
-        """Gold labels that a model does not know: whatever it says of these texts is wrong."""
+        """Return gold labels that a model does not know: its predictions for these texts are wrong."""
         if not one.labels or self._kind in ("score", "answers"):
             return {}
         known = {label.label for label in chunks_of(one.labels)} if self._kind == "tags" else {*one.labels}
@@ -559,7 +560,7 @@ def _head(system: str, name: str, kind: Kind) -> str:
 
 
 def _parts(systems: Sequence[System], kind: Kind) -> Iterator[Part]:
-    """The figures of all systems; of each model its labels, and what it takes for what."""
+    """Return the tables of predictions: the figures of all systems; of each model its labels."""
     yield side_by_side(systems, corner="x 100" if kind != "score" else "")
     models = [one for one in systems if one.facts["system"] == "model"]
     for one in models:
@@ -571,7 +572,7 @@ def _parts(systems: Sequence[System], kind: Kind) -> Iterator[Part]:
 
 
 def _labels(by_label: Mapping[str, Mapping[str, float]], kind: Kind, title: str) -> Iterator[Part]:
-    """Precision, recall and F1 of each label, the most frequent first."""
+    """Return a table of precision, recall and F1 of each predicted label, the most frequent first."""
     ranked = sorted(by_label.items(), key=lambda pair: (-pair[1]["support"], pair[0]))
     rows = [
         (short_name(label, _LABEL_WIDTH) or "span",
@@ -584,7 +585,7 @@ def _labels(by_label: Mapping[str, Mapping[str, float]], kind: Kind, title: str)
 
 
 def _confused(facts: Mapping[str, Any]) -> Table:
-    """A row for each true label where these are few; else the pairs that are confused most often."""
+    """Return a table of true and predicted labels; of many labels the pairs that are confused most often."""
     table = facts["confusion"]
     if table and len(table["labels"]) <= _MOST_COLUMNS:
         heads = [short_name(label, _HEAD_WIDTH) for label in table["labels"]]
@@ -602,7 +603,7 @@ def _confused(facts: Mapping[str, Any]) -> Table:
 def _remarks(
     systems: Sequence[System], kind: Kind, counts: Mapping[str, int], split: str | None, note: str, draws: int
 ) -> Iterator[str]:
-    """On how much the figures stand, whether anything was learned, what is unknown, cut or missing.
+    """Yield remarks on predictions: on how much the figures stand, what is unknown, cut or missing.
 
     Args:
         systems: all of them.
@@ -639,7 +640,7 @@ def _remarks(
 
 
 def _verdict(name: str, best: Mapping[str, Any], kind: Kind, draws: int) -> str:
-    """Return a sentence on a model and the best baseline."""
+    """Return a sentence on a model's predictions and the best baseline."""
     figure, apart = Figure(best["measure"], None), Apart(best["difference"], best["interval"], best["p"], draws)
     floor = " ".join(_head(best["baseline"], "", kind).split())
     by = f"{figure.measure.label} {figure.signed(apart.difference)}, {apart.shown_p}"

@@ -162,7 +162,7 @@ def evaluate_retrieval(
 def _system(
     own: Mapping[str, Measured], others: Mapping[str, Mapping[str, Measured]], draws: int, facts: dict[str, Any]
 ) -> System:
-    """A system in the report: its figures, and how it differs from the baselines before it, query by query."""
+    """Return a system of `evaluate retrieval` in the report, compared with the baselines before it."""
     figures = [one.figure(key, draws) for key, one in own.items()]
     against = {
         floor: {key: one.against(others[floor][key], draws) for key, one in own.items()} if floor in others and draws else None
@@ -186,7 +186,7 @@ def _head(facts: Mapping[str, Any]) -> str:
 
 
 def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_identical: bool) -> Iterator[str]:
-    """On how much the table stands, what is missing, and what its columns are."""
+    """Yield remarks of `evaluate retrieval`: on how much the table stands, what is missing."""
     yield f"{counts['documents']:,} documents, {counts['queries']:,} judged queries, {counts['judgements']:,} judgements"
     yield from (f"{counts[name]:,} {text}" for name, text in _MISSING.items() if counts[name])
     for one in systems:
@@ -200,7 +200,7 @@ def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_ident
 
 
 def _advice(systems: Sequence[System]) -> Iterator[str]:
-    """Yield what the vectors of each encoder add to BM25, and the next step."""
+    """Yield what the vectors of each encoder add to retrieval by BM25, and the next step."""
     for one in systems:
         gain = (one.facts.get("against_bm25_twice") or {}).get(_FIRST)
         if one.facts["system"] == "hybrid" and gain:
@@ -222,7 +222,7 @@ def _advice(systems: Sequence[System]) -> Iterator[str]:
 
 
 def _reported(passages: Sequence[str], run: RunOptions) -> Iterator[str]:
-    """The passages, as they are indexed."""
+    """Yield the passages of the retrieval, as they are indexed."""
     for number, passage in enumerate(passages):
         if number % 1_000 == 0:
             run.report(Progress("indexing the words", number, len(passages), "texts"))
@@ -260,7 +260,7 @@ class _Searches:
     run: RunOptions
 
     def of_all(self, encoders: Sequence[PathLike], words: PathLike | None) -> Iterator[_Found]:
-        """System by system: the baselines, the mean of word vectors, and each encoder."""
+        """Yield the rankings of retrieval system by system: the baselines, the mean of word vectors, each encoder."""
         baselines = beir.baselines(self.collection, self.lexical, _LSI_DIM, self.reach, self.run.report)
         for name, found in baselines.items():
             yield _Found(name, name, found, {})
@@ -275,14 +275,14 @@ class _Searches:
             yield from self._of_encoder(str(path))
 
     def _twice(self) -> list[Hits]:
-        """Search by BM25 twice: the second time with words from the first results."""
+        """Retrieve by BM25 twice: the second time with words from the first results."""
         control = Retriever(None, self.lexical, feedback=self.feedback)
         words = [self.lexical.read(question) for question in self.collection.questions]
         worded = control.worded(words, max(self.reach, CANDIDATES))
         return [result.hits.first(self.reach) for result in control.asked_twice(words, worded)]
 
     def _of_encoder(self, path: str) -> Iterator[_Found]:
-        """Search by vectors alone, every document compared, and as `wordpipe query --mode hybrid` does."""
+        """Retrieve by vectors alone, every document compared, and as `--mode hybrid` does."""
         # vectors of all texts, and the share of the dense score
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
@@ -313,7 +313,7 @@ class _Searches:
         )
 
     def _encoded(self, opened: EvaluatedEncoder) -> _Encoded:
-        """Documents and queries; a transform that the settings call for is fitted on the documents alone."""
+        """Return documents and queries encoded for retrieval; a transform is fitted on the documents alone."""
         documents = opened.encode(self.collection.passages)
         transform = opened.fitted(documents)
         questions = opened.encode(self.collection.questions)
@@ -321,7 +321,7 @@ class _Searches:
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
     def _measured(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
-        """Measure the agreement of vectors and words, and how well each finds, by queries made of the documents."""
+        """Measure the agreement of vectors and words by queries made of the retrieval's documents."""
         drawn = draw_queries(self.collection.titles, self.collection.texts)
         cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
 
@@ -333,7 +333,7 @@ class _Searches:
 
 
 def open_collection(data: PathLike, split: str | None = None) -> beir.Collection:
-    """Read a folder with corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv (None: test) or qrels.tsv; each may be packed.
+    """Read a collection for retrieval: corpus.jsonl, queries.jsonl, and qrels; each may be packed.
 
     Raises:
         ArtifactError: an artifact is named.
@@ -348,7 +348,7 @@ def open_collection(data: PathLike, split: str | None = None) -> beir.Collection
 
 
 def _file(folder: Path, names: list[str]) -> tuple[bytes, str]:
-    """Return content and path of the first file of a collection that is there, by its possible names."""
+    """Return content and path of the first file of a retrieval collection that is there."""
     places = (folder / (name + packed) for name in names for packed in inputs.PACKED)
     found = next((place for place in places if place.is_file()), None)
     if found is None:

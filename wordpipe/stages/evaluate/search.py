@@ -123,7 +123,7 @@ def evaluate_search(
 
 
 def _system(name: str, table_QM: Array, unanswered: int, floor_QM: Array, draws: int) -> System:
-    """A way to ask in the report, and how it differs from words alone, question by question."""
+    """Return a way to search in the report, compared with words alone, question by question."""
     measured, floors = ([Measured(column_Q) for column_Q in some_QM.T] for some_QM in (table_QM, floor_QM))
     figures = [one.figure(key, draws) for key, one in zip(MEASURES, measured, strict=True)]
     apart = None if name == _FLOOR else {
@@ -146,7 +146,7 @@ def _way_in_words(name: str) -> str:
 
 
 def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
-    """On how much the table stands, and what could not be asked."""
+    """Yield remarks of `evaluate search`: on how much the table stands, and what could not be searched."""
     counts, first = asked.counts, asked.unknown_first
     yield f"{counted(counts['questions'], 'questions')}, {counted(counts['answers'], 'right answers')}"
     if first is not None:
@@ -163,7 +163,7 @@ def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
 
 
 def _verdict(best: dict[str, Any], n: int, index: str) -> str:
-    """Return a sentence on the best way to ask, with its command."""
+    """Return a sentence on the best way to search, with its command."""
     options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
     ask = f"wordpipe query {shlex.quote(index)} … {options}"
     if best["differs"]:
@@ -182,7 +182,7 @@ class _Line(NamedTuple):
 
 
 def read_questions(data: PathLike) -> list[_Line]:
-    """The lines of a file of questions, UTF-8, packed or not.
+    """Read the lines of a file of questions to search for, UTF-8, packed or not.
 
     Raises:
         ArtifactError: an artifact is named.
@@ -199,6 +199,7 @@ def read_questions(data: PathLike) -> list[_Line]:
 
 
 def _of_json(text: str, where: str) -> Iterator[_Line]:
+    """Return a question to search for out of a line of JSON."""
     expected = "an object with question, and id or title"
     for number, line, record, (name, right) in json_rows(text, where, _question_columns, expected):
         place, question = f"{where}:{number}", record[name]
@@ -210,7 +211,7 @@ def _of_json(text: str, where: str) -> Iterator[_Line]:
 
 
 def _of_table(text: str, where: str) -> Iterator[_Line]:
-    """Cells between tabs, in which quotes mean nothing, or of a csv file; columns by their names, else by their order."""
+    """Yield questions to search for out of cells between tabs, or of a csv file."""
     places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
     # the first row may name the columns
     for number, cells in table_rows(text, where, lambda cells: _question_columns(cells) is not None):
@@ -240,7 +241,7 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
 
 
 def _question_columns(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
-    """The names of the question and of what is right, and which of id and title that is; None where they do not name both."""
+    """Return the names of the columns with the question to search for and what is right; or None."""
     small = {name.strip().lower(): name for name in names}
     question = next((small[name] for name in _QUESTION if name in small), None)
     right = [(small[name], name) for name in _RIGHT if name in small]
@@ -265,7 +266,7 @@ class _Asked:
 
 
 def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
-    """The questions that have an answer in the index. Raises InputError: none has."""
+    """Return the questions to search for that have an answer in the index."""
     # rows that answer each question; lines whose answer stands nowhere
     rows_of = _rows_of(artifact, lines)
     right = dict[str, dict[int, str]]()
@@ -301,7 +302,7 @@ def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str
 
 
 def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, list[int]]]:
-    """Return, for id and for title, each value that the lines name → its rows in the index."""
+    """Return, for the ids and titles that questions to search for name → their rows in the index."""
     columns = {"id": "record_id", "title": "title"}
     there = read_schema(artifact, "index").names
     found: dict[str, dict[str, list[int]]] = {by: {} for by in columns}
@@ -319,7 +320,7 @@ def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, 
 
 
 def _figures_of_ways(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[tuple[str, tuple[Array, int]]]:
-    """For each way its figures, (Q, M), and how many questions found nothing."""
+    """Return for each way to search its figures, (Q, M), and how many questions found nothing."""
     run.report(Progress("embedding the questions"))
     batch = opened.encoder.encode(asked.questions)
     for number, (name, given) in enumerate(WAYS.items()):
@@ -331,7 +332,7 @@ def _figures_of_ways(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> I
 
 
 def score_rows(rows: Sequence[int], right: Mapping[int, str]) -> tuple[float, float, float]:
-    """nDCG@10, reciprocal rank and recall@10 of one question.
+    """Return nDCG@10, reciprocal rank and recall@10 of one question's search.
 
     Args:
         rows: what was found, the best first.

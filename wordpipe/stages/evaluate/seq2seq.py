@@ -182,7 +182,7 @@ def evaluate_seq2seq(
 
 
 def _check_output(file: Path | None, models: Sequence[str], read: Sequence[SourceLike]) -> None:
-    """Refuse a file for the written texts that cannot be written."""
+    """Refuse a file for the texts of `evaluate seq2seq` that cannot be written."""
     if file is None:
         return
     if file.suffix not in _ENDINGS:
@@ -201,7 +201,7 @@ def _check_output(file: Path | None, models: Sequence[str], read: Sequence[Sourc
 def _models(
     paths: Sequence[str], pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> Iterator[_System]:
-    """Model after model; one is out of memory before the next is read."""
+    """Yield seq2seq model after model; one is out of memory before the next is read."""
     for path in paths:
         run.report(Progress(f"reading {path}"))
         opened = open_model(path, verify=run.verify)
@@ -211,7 +211,7 @@ def _models(
 
 
 def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) -> Writer:
-    """Return the function that writes target texts."""
+    """Return the function by which a seq2seq model writes target texts."""
     writer = TargetWriter(opened, settings)
     for note in writer.notes:
         run.report(Progress("note", note=f"{Path(opened.path).name}: {note}"))
@@ -221,7 +221,7 @@ def make_writer(opened: OpenModel, settings: GenerateSettings, run: RunOptions) 
 def _written(
     opened: OpenModel, path: str, pairs: TextPairs, settings: Seq2SeqEvaluationSettings, run: RunOptions
 ) -> _System:
-    """Let a model write, one prefix after the other, and measure the texts."""
+    """Let a seq2seq model write, one prefix after the other, and measure the texts."""
     # prefix after prefix: the loss of the references, and the texts of the search
     found = dict[int, Written]()
     nats_N, tokens_N, n_cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), 0
@@ -261,7 +261,7 @@ def _written(
 
 
 def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> Iterator[_System]:
-    """Yield the systems without a model, which read sources without prefixes."""
+    """Yield the systems of `evaluate seq2seq` without a model, which read sources without prefixes."""
     run.report(Progress("evaluating the baselines"))
     given = {"copy": pairs.sources, "first_sentence": [*map(first_sentence, pairs.sources)]}
     if train is not None:
@@ -275,7 +275,7 @@ def _baselines(pairs: TextPairs, train: TextPairs | None, run: RunOptions) -> It
 
 
 def _measures(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Measured]:
-    """The measures that need no model; without sacrebleu those that are counted here."""
+    """Return the measures of seq2seq texts that need no model; without sacrebleu those counted here."""
     own = {
         "rouge_l": _of_each(rouge_l(outputs, references)),
         "exact_match": _of_each(exact_match(outputs, references, normalised=True)),
@@ -301,7 +301,7 @@ def _of_each(values_N: Floats) -> Measured:
 def _shown(
     systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings
 ) -> tuple[list[System], list[Part]]:
-    """Return all systems in the report, and for each prefix its number of pairs and a table."""
+    """Return all seq2seq systems in the report, and for each prefix its number of pairs and a table."""
     # the pairs of each prefix, then all of them
     prefixes, heads = np.array(pairs.prefixes, dtype=object), [_HEADS.get(one.system) for one in systems]
     named = [head or short_name(one.name, _NAME_WIDTH) for head, one in zip(heads, systems, strict=True)]
@@ -324,7 +324,7 @@ def _shown(
 def _figures(
     systems: Sequence[_System], of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
 ) -> list[tuple[list[Figure], dict[str, Any]]]:
-    """Of each system the figures for some of the pairs; and how a model differs from each baseline, as JSON."""
+    """Return the figures of each seq2seq system for some of the pairs, compared with each baseline."""
     draws, seed = settings.draws, settings.seed
     measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
     named = [(one.name, one.system == "model") for one in systems]
@@ -336,7 +336,7 @@ def _figures(
 
 
 def _said(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Source, references and outputs of each sample below each other."""
+    """Return source, references and outputs of each seq2seq sample below each other."""
     for number, sample in enumerate(samples, start=1):
         outputs = sample["outputs"]
         lines = [("prefix", sample["prefix"])] if sample["prefix"] else []
@@ -347,7 +347,7 @@ def _said(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | None, *, has_train: bool) -> Iterator[str]:
-    """On how much the figures stand, what was cut, left out or is missing."""
+    """Yield remarks of `evaluate seq2seq`: on how much the figures stand, what was cut or left out."""
     # on how many pairs
     part = f" of the split {split}" if split else ""
     more = f", {counts['references']:,} references" if counts["references"] > counts["pairs"] else ""
@@ -376,7 +376,7 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
 
 
 def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
-    """Pairs with what the models wrote, in order: the same ones for the same seed."""
+    """Return pairs with what the seq2seq models wrote, in order: the same ones for the same seed."""
     written = [one for one in systems if one.system == "model"]
     drawn = np.random.default_rng([settings.seed, _SAMPLES]).permutation(len(pairs))[: settings.samples]
     return [
@@ -402,7 +402,7 @@ class PairLosses(NamedTuple):
 def pair_losses(
     opened: OpenModel, sources: Sequence[str], targets: Sequence[str], prefix: str | None, run: RunOptions
 ) -> PairLosses:
-    """-Σ log p of the tokens of each target text, given its source and the tokens before, in float32.
+    """Return a seq2seq model's -Σ log p of the tokens of each target text, given its source, float32.
 
     A model whose every target begins with a token of its own (forced_bos_token_id) reads it first, and its loss counts.
     Pairs of like lengths are computed together, packed: on a CPU nothing is padded.
@@ -445,7 +445,7 @@ def pair_losses(
 
 @torch.inference_mode()
 def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
-    """The loss of each pair of a batch, (B,)."""
+    """Return a seq2seq model's loss of each pair of a batch, (B,)."""
     assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
     targets = PairTargets(flat(sources), flat(labels), model.embedding.device, model.config.start_id)
     source, seen, wanted = targets.packed()
@@ -466,7 +466,7 @@ def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: 
 
 
 def _write(file: Path, pairs: TextPairs, one: _System) -> None:
-    """Write prefix (where there is one), source, reference, reference_2 …, output and score of all pairs, in their order."""
+    """Write a file of the seq2seq texts: prefix, source, references, output and score of all pairs."""
     columns = {"prefix": pairs.prefixes} if any(pairs.prefixes) else {}
     columns["source"] = pairs.sources
     for k in range(max(map(len, pairs.references))):

@@ -194,7 +194,7 @@ def evaluate_sts(
 def _evaluated(
     system: str, path: str, settings: EmbedSettings, sets: Sequence[StsSet], draws: int, run: RunOptions
 ) -> System:
-    """One encoder; it is out of memory before the next one is read."""
+    """Evaluate one encoder on sets of STS; it is out of memory before the next one is read."""
     with open_evaluated(path, settings, run) as encoder:
         scores = [encoder_scores(encoder, one.pairs) for one in sets]
     run.report(Progress(f"evaluating {path}"))
@@ -202,6 +202,7 @@ def _evaluated(
 
 
 def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOptions) -> list[System]:
+    """Yield the baselines of `evaluate sts`."""
     found = []
     for number, one in enumerate(sets):
         run.report(Progress("evaluating the baselines", number, len(sets), "sets"))
@@ -210,7 +211,7 @@ def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOption
 
 
 def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> System:
-    """A system in the report: its figures of every set; and its metrics, the means over the sets and every set's own."""
+    """Return a system of `evaluate sts` in the report: its figures of every set, and their means."""
     found = [_figures(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
     figures: dict[str, list[Figure]] = {}
     for measure in ("spearman", "pearson"):
@@ -227,7 +228,7 @@ def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Sc
 
 
 def _remarks(systems: Sequence[System], sets: Sequence[StsSet]) -> Iterator[str]:
-    """Sentences and words that a system knows nothing of, and what was left out."""
+    """Yield the sentences and words of STS that a system knows nothing of, and what was left out."""
     for one, dataset in ((system, dataset) for system in systems for dataset in system.facts["sets"]):
         if (count := dataset["sentences_without_vector"]) > 0:
             without = f"{counted(count, 'sentences')} of {dataset['name']} without a vector"
@@ -240,7 +241,7 @@ def _remarks(systems: Sequence[System], sets: Sequence[StsSet]) -> Iterator[str]
 
 
 def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
-    """The figures of a system for one set."""
+    """Return the figures of a system for one STS set."""
     shown, intervals = dict[str, Any](), dict[str, Any]()
     for measure, correlation in (("spearman", spearman), ("pearson", pearson)):
         value, drawn = correlation(found.cosines, one.pairs.scores), None
@@ -255,7 +256,7 @@ def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
 
 
 def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
-    """Return the cosines of an encoder's vectors; a transform is fitted on the sentences of the set."""
+    """Return the cosines of an encoder's vectors for STS pairs; a transform is fitted on the set."""
     texts, first_P, second_P = _sentence_numbers(pairs)
     raw = evaluated.encode(texts)
     found = raw.transformed(evaluated.fitted(raw)) if evaluated.settings.transform != "auto" else raw
@@ -263,7 +264,7 @@ def encoder_scores(evaluated: EvaluatedEncoder, pairs: ScoredPairs) -> _Scores:
 
 
 def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
-    """Return the scores of plain words: TF-IDF over stems, latent semantic indexing, and the share of common stems (Jaccard).
+    """Return the STS scores of plain words: TF-IDF over stems, LSI, and the share of common stems (Jaccard).
 
     Stop words count: without them TF-IDF scored 79.7 instead of 78.7 on STS-B dev and 72.9 instead of 72.5 on its training
     part, but 47.7 instead of 49.7 on STS12 and 58.0 instead of 61.2 on SICK (Spearman x 100).
@@ -332,7 +333,7 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
 
 
 def _read_folder(folder: Path, skipped: Counter[str]) -> ScoredPairs:
-    """Read the files of a folder as one set; SemEval's files of scores belong to the files of pairs beside them, by name."""
+    """Read the files of a folder as one STS set; SemEval's files of scores belong to those of pairs."""
     files = [
         file for file in files_of(folder, _ENDINGS, skipped)
         if _GOLD not in file.name or not file.with_name(file.name.replace(_GOLD, _INPUT)).is_file()
@@ -356,7 +357,7 @@ def _read_set(file: Path) -> ScoredPairs:
 
 
 def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> ScoredPairs:
-    """Read a set, UTF-8; scores in a file of their own have a line for each pair, empty for a pair without.
+    """Read an STS set, UTF-8; scores in a file of their own have a line for each pair.
 
     Raises:
         InputError: not text, nothing in it, no such columns, or a line that does not belong; names file and line.
@@ -396,7 +397,7 @@ def _filled_rows(text: str, where: str) -> Iterator[_Row]:
 
 
 def _pairs_with_scores(text: str, scores: str, where: str) -> list[_Row]:
-    """Rows of two sentences and a score, out of a file of pairs and one of scores."""
+    """Yield rows of two sentences and a score of STS, out of a file of pairs and one of scores."""
     pairs, numbers = text.rstrip("\n").split("\n"), scores.rstrip("\n").split("\n")
     if len(numbers) > len(pairs):
         raise InputError(
@@ -408,7 +409,7 @@ def _pairs_with_scores(text: str, scores: str, where: str) -> list[_Row]:
 
 
 def _columns_by_name(header: Sequence[str]) -> _Columns | None:
-    """The columns that a header names; None where it does not name all three."""
+    """Return the columns that a header of STS names; None where it does not name all three."""
     place_of = {re.sub(r"[^a-z0-9]", "", name.lower()): place for place, name in reversed([*enumerate(header)])}
     pairs = [(f"{stem}{one}", f"{stem}{two}") for stem in _PAIR_NAMES for one, two in ("12", "ab")]
     pair = next((both for both in pairs if all(name in place_of for name in both)), None)
@@ -417,7 +418,7 @@ def _columns_by_name(header: Sequence[str]) -> _Columns | None:
 
 
 def _columns_by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
-    """The columns that look like two sentences and a score; InputError if none do, or two could be the score."""
+    """Return the columns that look like an STS pair: two sentences and a score."""
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]

@@ -69,7 +69,7 @@ def evaluate_tokenizer(
 
 
 def _grouping_column(corpus: Artifact, by: str | None) -> str | None:
-    """Return the column of the corpus to group by, by the name that a user gave."""
+    """Return the column of the corpus to group an evaluated tokenizer's figures by."""
     known = visible_columns(read_schema(corpus, "corpus"))
     names = {name: column for name, column in known.items() if column not in ("text", "sentence_id", "line")}
     if by is not None and by not in names:
@@ -91,7 +91,7 @@ def _open_tokenizer_at(path: str, run: RunOptions) -> Tokenizer:
 def _read_corpus(
     evaluations: list[TokenizerEvaluation], corpus: Artifact, by: str | None, split: str | None, run: RunOptions
 ) -> None:
-    """Read the corpus once for all tokenizers."""
+    """Read the corpus once for all tokenizers that are evaluated."""
     columns = list(dict.fromkeys(["text", "split", *([by] if by else [])]))
     kept = 0
     for batch in split_rows(corpus, columns, split, "evaluating", run.report):
@@ -114,7 +114,7 @@ def _as_names(column: pa.Array) -> pa.Array:
 
 
 def _system(path: str, evaluation: TokenizerEvaluation, by: str | None) -> System:
-    """A tokenizer in the report."""
+    """Return a tokenizer in the report."""
     size, total = evaluation.tokenizer.get_vocab_size(), evaluation.total
     facts: dict[str, Any] = {
         "name": path, "made": "as it is", "vocab_size": size, "counts": total.counts, "failures": evaluation.failures,
@@ -128,7 +128,7 @@ def _system(path: str, evaluation: TokenizerEvaluation, by: str | None) -> Syste
 
 
 def _groups(one: System, by: str) -> Table:
-    """A line for each group, those with most text first."""
+    """Return a line of tokenizers' figures for each group, those with most text first."""
     groups = one.facts["groups"]
     rows: list[tuple[str, list[str | None]]] = []
     for name, group in [*groups.items()][:_MAX_GROUPS]:
@@ -140,7 +140,7 @@ def _groups(one: System, by: str) -> Table:
 
 
 def _remarks(systems: Sequence[System]) -> Iterator[str]:
-    """On how much text the figures stand, and the first text that did not come back."""
+    """Yield remarks on tokenizers: on how much text the figures stand, the first text that did not come back."""
     counts = systems[0].facts["counts"]
     unspaced = f"; {human_count(runs)} runs in scripts without spaces" if (runs := counts["unspaced_runs"]) else ""
     texts, words = human_count(counts["texts"]), human_count(counts["words"])

@@ -78,7 +78,7 @@ def evaluate_words(
             raise ConfigError("unknown choice", where=name, got=got, expected=" or ".join(choices))
 
     def evaluate(path: str) -> System:
-        """One table on all sets; it is out of memory before the next one is read."""
+        """Evaluate one table of word vectors on all sets; it is out of memory before the next is read."""
         run.report(Progress(f"reading {path}"))
         # the table
         with Artifact(path, ["words"], verify=run.verify) as artifact:
@@ -116,7 +116,7 @@ def _report(run: RunOptions, phase: str, done: int, among: int) -> None:
 
 
 def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Path, Pairs | Questions]], dict[str, int]]:
-    """Read files and folders; of a folder, and the folders in it, the .txt, .tsv and .csv files that are not hidden.
+    """Read sets of similar words and analogies: files and folders of .txt, .tsv and .csv files.
 
     Returns:
         name (that of the file without its ending; its path where two are called the same), file and content of each set, in
@@ -142,7 +142,7 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
 
 
 def _system(facts: dict[str, Any]) -> System:
-    """A table in the report: the mean figure over the sets of each kind, and every set's own."""
+    """Return a table of word vectors in the report: the mean figure of each kind, and every set's own."""
     means, figures, shown = list[Figure](), list[Figure](), list[Figure]()
     for measure, (kind, form) in _MEASURES.items():
         own = [
@@ -156,7 +156,7 @@ def _system(facts: dict[str, Any]) -> System:
 
 
 def _counts(one: dict[str, Any]) -> dict[str, str | None]:
-    """Return the counts below a figure."""
+    """Return the counts (pairs of words, analogies) below a figure."""
     if one["kind"] == "similarity":
         return {"pairs known": f"{one['known']:,} of {one['pairs']:,}"}
     parts = {part: one[part]["accuracy"] for part in ("semantic", "syntactic") if one[part] is not None}
@@ -168,7 +168,7 @@ def _counts(one: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _methods_line(kinds: set[str], restrict_vocab: int, analogy: Method, unknown: Unknown) -> str:
-    """Return a sentence on how the figures were computed: figures compare only where it is equal."""
+    """Return a sentence on how the figures of word vectors were computed."""
     cut = f"the {restrict_vocab:,} most frequent words" if restrict_vocab else "all words"
     said = {
         "similarity": "Similarity: Spearman's correlation with the cosines.",
@@ -181,7 +181,7 @@ def _methods_line(kinds: set[str], restrict_vocab: int, analogy: Method, unknown
 
 
 def _sections(systems: Sequence[System], whole: str) -> Table:
-    """A line for each section of the analogies; `whole` is the count that its share is of."""
+    """Return a line for each section of the word analogies; `whole` is the count of its share."""
     columns = [
         [
             (part["name"], f"{written(part['accuracy'], '{:.1%}')} of {part[whole]:,}")
