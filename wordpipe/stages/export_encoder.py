@@ -70,7 +70,7 @@ class EncoderFiles:
 
 
 def encoder_files(artifact: Artifact) -> EncoderFiles:
-    """Return the encoder of a model, of sentences, or of an index over sentences; word vectors become a static encoder.
+    """Export the encoder of a model, of sentences, or of an index; word vectors become a static encoder.
 
     Raises:
         ConfigError: there is none, or its words are tokens or phrases.
@@ -112,7 +112,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
 
 
 def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[str, bytes], list[str]]:
-    """tokenizer.json and model.safetensors of a words encoder with this encoder.json, and what they leave out.
+    """Return the exported table of a words encoder: tokenizer.json, model.safetensors, what they leave out.
 
     Each word's weight (of sif) is in the length of its row; a last row of zeros is for what is unknown.
 
@@ -178,7 +178,7 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
 
 
 def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
-    """Return the facts of an encoder that `export` returns, with what other programs do otherwise."""
+    """Return the facts of an exported encoder, with what other programs do otherwise."""
     notes = [*encoder.notes]
     if encoder.kind == "transformer":
         notes.append(
@@ -194,7 +194,7 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
 
 
 def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
-    """Return the transformers class of an encoder and its shape. Raises ConfigError: there is no class."""
+    """Return the transformers class of an exported encoder and its shape."""
     try:
         family, config = config_from_hf(parse_json_object(encoder.files[CONFIG], CONFIG))
     except ValueError as error:
@@ -205,7 +205,7 @@ def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelCo
 
 
 def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
-    """Return the tokens of the first `count` ids; ids that pad the table have names of their own."""
+    """Return the exported tokens of the first `count` ids of an encoder."""
     from wordpipe.tokens import open_tokenizer
 
     tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)

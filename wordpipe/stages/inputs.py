@@ -141,7 +141,7 @@ def open_corpus(job: Job, corpus: SourceLike) -> Artifact:
 
 @contextmanager
 def corpus_to_evaluate(data: SourceLike, run: RunOptions) -> Iterator[tuple[Artifact, bool]]:
-    """A corpus to be read only, and whether it was made here: sources become one in a temporary folder, gone afterwards.
+    """Open an input corpus to be read only, and whether it was made here of sources.
 
     Raises:
         WordpipeError: as from `ingest`, or the artifact is of another kind.
@@ -167,7 +167,7 @@ def _ingest(sources: SourceLike, folder: Path, run: RunOptions) -> Made:
 def whole_records(
     corpus: Artifact, columns: Sequence[str], split: str | None = None
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """The records of a corpus, each with the number of rows read so far: its first row, with the whole of its text.
+    """Yield the records of an input corpus, each with its number of rows, with the whole of its text.
 
     Args:
         corpus: is read a few thousand rows at a time.

@@ -96,7 +96,7 @@ class Inspected:
 
     @property
     def max_len(self) -> int:
-        """Tokens of a text that are read."""
+        """Return how many tokens of a text the inspected model reads."""
         most, read = self.model.config.max_len, self.facts.get("read_tokens")
         return min(most, read) if self.opened is None and isinstance(read, int) and read > 1 else most
 
@@ -106,7 +106,7 @@ class Inspected:
         return self.model.config.architecture == "encoder-decoder"
 
     def separators(self, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-        """Mark the ids of tokens that begin, separate or end texts."""
+        """Mark the ids of tokens that begin, separate or end texts for an inspected model."""
         special = self.model.config.special_ids
         found: npt.NDArray[np.bool_] = np.isin(
             ids, [number for role in _ENDS if (number := special.get(role)) is not None]
@@ -114,7 +114,7 @@ class Inspected:
         return found
 
     def read(self, text: str, second: str | None = None) -> TokenRow:
-        """Read a text, or a pair of texts, as tokens in the frame of the model.
+        """Read a text, or a pair of texts, as tokens in the frame of the inspected model.
 
         Raises:
             InputError: there is no letter in it.
@@ -131,7 +131,7 @@ class Inspected:
         return self._row(pieces, self.max_len, kinds if self.model.config.segments else None)
 
     def read_source(self, text: str) -> TokenRow:
-        """Read a source text of an encoder-decoder as tokens, behind the prefix of its training.
+        """Read a source text of an inspected encoder-decoder as tokens, behind the prefix of its training.
 
         Raises:
             InputError: there is no letter in it.
@@ -151,7 +151,7 @@ class Inspected:
         return TokenRow(**vars(row) | {"cut": cut})
 
     def read_target(self, text: str) -> TokenRow:
-        """Read a target text as tokens, as the decoder reads it: its start, and the text without its end."""
+        """Read a target text as tokens, as the decoder of an inspected model reads it."""
         assert self.opened is not None
         config = self.opened.pair_model.config
         first = [number for number in (config.start_id, config.first_id) if number is not None]
@@ -161,7 +161,7 @@ class Inspected:
     def _row(
         self, pieces: "list[_Piece]", room: int, segments: npt.NDArray[np.int64] | None, *, writes: bool = False
     ) -> TokenRow:
-        """Return pieces as a row of tokens, cut to the room of the model."""
+        """Return pieces as a row of tokens, cut to the room of the inspected model."""
         cut = max(0, len(pieces) - room)
         if cut:  # what ends a text stays at its end
             last = 1 if pieces[-1].special else 0
@@ -192,14 +192,14 @@ class _Piece:
 
     @property
     def solid(self) -> tuple[int, int] | None:
-        """The place of the piece without white space at its ends; None if nothing is left."""
+        """Return the place of an inspected model's piece without white space at its ends."""
         part = self.text[slice(*self.place)]
         begin = self.place[0] + len(part) - len(part.lstrip())
         end = begin + len(part.strip())
         return None if self.special or begin >= end else (begin, end)
 
     def shown(self, tokenizer: "Tokenizer") -> str:
-        """Return the text of the piece; of a part of a character, and of a special token, its own name."""
+        """Return the text of an inspected model's piece; of a special token its own name."""
         if (place := self.solid) is not None:
             return self.text[slice(*place)]
         name = str(tokenizer.id_to_token(self.id) or self.id)
@@ -219,7 +219,7 @@ def _pieces(tokenizer: "Tokenizer", text: str, part: int = 0) -> list[_Piece]:
 
 
 def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the number of the word of each token, and the words."""
+    """Return the number of the word of each token that an inspected model reads, and the words."""
     numbers: list[int] = []
     first = 0
     while first < len(pieces):  # one text after the other: places are those in its own
@@ -245,7 +245,7 @@ def see_its_vectors(path: PathLike) -> str:
 
 
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
-    """Return the place of each token; white space by itself goes with the token after it, as it does within tokens."""
+    """Return the place of each token that an inspected model reads."""
     found = [piece.solid for piece in pieces]
     for number in range(len(pieces) - 2, -1, -1):
         if found[number] is None and not pieces[number].special:
@@ -254,7 +254,7 @@ def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
 
 
 def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
-    """Open a model of any kind.
+    """Open a model of any kind to inspect it.
 
     Raises:
         ArtifactError: nothing there, damaged, or of a class that we do not compute.
@@ -304,7 +304,7 @@ def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) ->
 
 
 def is_transformer(artifact: Artifact) -> bool:
-    """True if a model is a transformer, and not a sum of word vectors."""
+    """True if a model to inspect is a transformer, and not a sum of word vectors."""
     from wordpipe.heads import is_static_head
 
     if _CONFIG not in artifact.names():
@@ -313,7 +313,7 @@ def is_transformer(artifact: Artifact) -> bool:
 
 
 def _inputs_of(artifact: Artifact) -> list[tuple[str, Path]]:
-    """Return the artifacts that an artifact was made of, if they are still there and the same."""
+    """Return the artifacts that an inspected model was made of, if they are still the same."""
     return [
         (entry.kind, there[0])
         for entry in artifact.manifest.inputs

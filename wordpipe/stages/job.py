@@ -168,7 +168,7 @@ class Job:
 
     @cached_property
     def engine_options(self) -> "EngineOptions":
-        """The engine that makes the shards. Raises ConfigError: options that do not go together."""
+        """Return the engine that makes the shards of the job. Raises ConfigError: options do not go together."""
         from wordpipe.engines import EngineOptions
 
         threads = getattr(self.settings, "threads", 0) if self.run.engine == "local" else 0
@@ -179,7 +179,7 @@ class Job:
     def make_shards(
         self, work: "ShardWork", numbers: Sequence[int], total: int, cache: ResumeCache, opened: Any = None
     ) -> None:
-        """Make shards by the chosen engine, which is started for the first shard.
+        """Make the job's shards by the chosen engine, which is started for the first shard.
 
         Args:
             work: what is done with them.
@@ -199,7 +199,7 @@ class Job:
         self, work: "ShardWork", names: Mapping[int, str], cache: ResumeCache, done: str,
         files_of: Callable[[str, Mapping[str, Any]], Iterable[str]] = lambda name, figures: (),
     ) -> list[int]:  # fmt: skip
-        """Make those of these shards that no stopped run has finished; what one has `done` is said.
+        """Make those of the job's shards that no stopped run has finished; what one has `done` is said.
 
         Args:
             work: what is done with them.
@@ -246,7 +246,7 @@ class Job:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The command, settings and inputs that a checkpoint keeps, by which `finish` ends the work."""
+        """Return the job's command, settings and inputs that a checkpoint keeps, by which `finish` ends it."""
         paths = self.settings.artifact_fields()
         dumped = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
         beside = self.output.parent
@@ -276,7 +276,7 @@ class Job:
         return self._stack.enter_context(artifact)
 
     def previous_artifact(self, instead: str) -> Artifact | None:
-        """Open the artifact at the output, for `--update`; None, and a note why, where there is none or it is damaged.
+        """Open the artifact at the job's output, for `--update`; None, and a note why, where there is none.
 
         A damaged one is no error: the new one takes its place, as it would without `--update`.
 
@@ -303,7 +303,7 @@ class Job:
         self.writer.write(name, data, log=log)
 
     def end_early(self, done: int, planned: int, more: int) -> None:
-        """Record that a stopped run was ended early. What it has saved stays: the command that began it goes on from there.
+        """Record that a job's stopped run was ended early. What it has saved stays.
 
         Args:
             done: steps (or words) of its checkpoint.
@@ -347,7 +347,7 @@ class Job:
         self.run.report(Progress("note", note=f"warning: {text}", always=always, is_warning=True))
 
     def announce_compilation(self) -> AbstractContextManager[None]:
-        """Show a note if kernels are compiled in the block, which takes seconds, once per machine."""
+        """Show a note in the job if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
         text = "compiling code for this machine, in the first run only"
@@ -464,7 +464,7 @@ def _refuse_whole(settings: Settings, run: RunOptions) -> None:
 
 @contextmanager
 def storage_errors(where: PathLike | None = None) -> Iterator[None]:
-    """Turn refusals of the operating system, and of memory, into errors that say what to do.
+    """Turn refusals of the operating system, and of memory, during a job into errors that say what to do.
 
     Args:
         where: the file or folder that is written, for a refusal that names none: a full disk.

@@ -87,7 +87,7 @@ class OpenModel:
         return self.model.config.max_len
 
     def need(self, architecture: "Architecture") -> None:
-        """Refuse a model of another architecture.
+        """Refuse an opened model of another architecture.
 
         Raises:
             ArtifactError: names the command that can use this one.
@@ -102,7 +102,7 @@ class OpenModel:
             )
 
     def need_guesses(self) -> None:
-        """Refuse a model that guesses no tokens.
+        """Refuse an opened model that guesses no tokens.
 
         Raises:
             ArtifactError: it finds replaced ones.
@@ -121,7 +121,7 @@ class OpenModel:
 
     @property
     def language_model(self) -> "LanguageModel":
-        """The model, where it is an encoder or a decoder.
+        """Return the opened model, where it is an encoder or a decoder.
 
         Raises:
             ArtifactError: it is both.
@@ -165,7 +165,7 @@ class OpenModel:
         self.model.to(pick_device(device))
 
     def tokens_that_come(self, *roles: str) -> "Tensor":
-        """Ids that a text is made of, as bool [V] on the model's device: no special ones but those of the given roles.
+        """Return the ids that an opened model's texts are made of, as bool [V] on its device.
 
         Of what an encoder-decoder writes. Rows of the embedding table above the tokenizer's ids stand for nothing.
         """
@@ -175,7 +175,7 @@ class OpenModel:
 
     @cached_property
     def _ordinary(self) -> "Tensor":
-        """The ids of ordinary tokens, those that texts are made of, as bool [V]."""
+        """Return the ids of ordinary tokens of an opened model, as bool [V]."""
         import torch
 
         config, special, n_rows = self.model.config, [*self.special.values()], self.model.config.vocab_size
@@ -228,7 +228,7 @@ def model_of(artifact: Artifact) -> OpenModel:
 
 
 def prefixes_of(artifact: Artifact) -> dict[str, Any]:
-    """Return the prefixes of sources in the training of a model: the fields `prefix…` of `OpenModel`."""
+    """Return the prefixes of sources in the training of an opened model."""
     settings, found = artifact.manifest.settings, artifact.manifest.facts.get("prefixes")
     texts = {name: settings.get(name) for name in ("prefix", "prefix_field")}
     said: dict[str, Any] = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
@@ -249,7 +249,7 @@ def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str
 def read_folder(
     folder: Path, *, allow_missing_head: bool = False, seed: int = 0
 ) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """Model, tokenizer and special tokens of a folder of transformers; the last two arguments are those of `load_hf`."""
+    """Return model, tokenizer and special tokens of a folder of transformers."""
     from wordpipe.model import load_hf
 
     names = [file.name for file in folder.iterdir()]

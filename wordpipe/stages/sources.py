@@ -139,7 +139,7 @@ def refuse_headless(folder: Path) -> None:
 
 
 def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
-    """Name, bytes and BLAKE3 of each source, files that have not changed since they were last hashed not read again."""
+    """Return name, bytes and BLAKE3 of each source of text, from the cache where files have not changed."""
     cache = HashCache()
     entries = fingerprint(sources, cache.hash_file)
     cache.save()
@@ -209,7 +209,7 @@ def names_url(value: Any) -> bool:
 
 
 def prepared(name: str, value: Any, run: Any = None) -> Any:
-    """Return an argument for a function of a stage: the objects of a URL are fetched, except for outputs.
+    """Return an argument for a function of a stage, a source at a URL fetched, except for outputs.
 
     Args:
         name: of the argument.

@@ -34,7 +34,7 @@ _MEASURED = {"preset": "mini", "tokens": 2_998_272, "loss": 4.07, "frequencies":
 
 @public()
 def plan(time: str | float, text: Any = None, *, command: str = "train mlm", device: str = "auto") -> dict[str, Any]:
-    """Return the preset to train in a given time on this machine, with steps, memory and disk for each preset.
+    """Plan a training: return the preset to train in a given time, with steps, memory and disk for each preset.
 
     Args:
         time: such as "30m", "1h30m" or "90s"; a number means minutes.
@@ -91,7 +91,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
 
 
 def seconds_of(time: str | float) -> float:
-    """Return a time such as 30m in seconds.
+    """Return a time to plan for, such as 30m, in seconds.
 
     Raises:
         ConfigError: it is none.
@@ -119,7 +119,7 @@ def _has_gpu() -> bool:
 
 
 def _size_of(text: Any) -> Size:
-    """Return the size of the text: of an artifact, or of files."""
+    """Return the size of the text to plan a training on: of an artifact, or of files."""
     if text is None:
         return Size(vocab=_VOCAB)
     path = Path(text)
@@ -137,7 +137,7 @@ def _size_of(text: Any) -> Size:
 
 
 def _row(settings_class: Any, preset: Any, size: Size, seconds: float, device: str, *, stored: bool) -> dict[str, Any]:
-    """Return the training of a preset in the time: steps, tokens, memory, disk."""
+    """Return the plan of training a preset in the time: steps, tokens, memory, disk."""
     shape = PRESETS[preset]
     where = "cpu" if stored else device
     positions = shape.batch_size * shape.max_len

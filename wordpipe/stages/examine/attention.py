@@ -132,7 +132,7 @@ class AttendedText:
 
 
 def attend_in(model: Inspected, text: str, second: str | None = None) -> AttendedText:
-    """All weights of a model that is open, in one text: the numbers of `attention`, without a page and without names of heads.
+    """Return all attention weights of an open model in one text: the numbers of `attention`, without a page.
 
     Args:
         model: see `inspected_of`; no other thread may use it meanwhile.
@@ -185,7 +185,7 @@ def _answer_in_words(model: Inspected, text: str, second: str | None, rows: dict
 
 
 def _written(model: Inspected, text: str) -> str:
-    """The target that an encoder-decoder writes."""
+    """Return the target that an encoder-decoder writes, to show its attention."""
     from wordpipe.model.settings import GenerateSettings
     from wordpipe.stages.infer.generate import TargetWriter
 
@@ -197,7 +197,7 @@ def _written(model: Inspected, text: str) -> str:
 
 
 def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) -> str:
-    """Return the prediction of a model with a head, in words."""
+    """Return the prediction of a model with a head, in words, beside its attention."""
     from wordpipe.model import HeadedModel
 
     headed = model.model
@@ -218,7 +218,7 @@ def _prediction(model: Inspected, text: str, second: str | None, row: TokenRow) 
 
 
 def _answer(model: Any, row: TokenRow) -> str:
-    """The answer that a reader finds: the best begin and end, at most 30 tokens apart, outside of what frames the texts."""
+    """Return the answer that a reader finds, beside its attention: the best begin and end."""
     import torch
 
     ids = torch.from_numpy(row.ids)[None]
@@ -251,7 +251,7 @@ def _page_view(
     model: Inspected, rows: dict[str, TokenRow], attended: "Attended", text: str, second: str | None, said: str,
     data: SourceLike | None, sample: int, run: RunOptions, *, importance: bool,
 ) -> tuple[AttentionView, dict[str, Any] | None, str]:  # fmt: skip
-    """Return the content of the page, the loss that importance is measured by, and what texts heads are named by."""
+    """Return the content of the page of attention, and what importance and names are measured on."""
     # Name the heads, over this text or over others; and with importance, switch each off.
     loss, rises, over = None, {}, "over this text"
     if data is None:
@@ -308,7 +308,7 @@ class _Looked:
         self.n_sequences = 0
 
     def add(self, ids: npt.NDArray[Any], target: npt.NDArray[Any] | None, segments: npt.NDArray[Any] | None) -> None:
-        """One more sequence; see `attend_exactly`."""
+        """Add the attention weights of one more sequence; see `attend_exactly`."""
         from wordpipe.model import attend_exactly
 
         found = attend_exactly(self._model.model, ids, target_ids=target, segments_T=segments)
@@ -323,7 +323,7 @@ class _Looked:
 
 
 def _head_rises(model: "Transformer", sample: "HeldOut", before: float, report: Report) -> dict[str, Floats]:
-    """Return the rise of the loss when a head is switched off: kind of attention → (L, H).
+    """Return the rise of the loss when an attention head is switched off: kind of attention → (L, H).
 
     A part whose work another one does too is worth little, and with both gone the loss may rise far.
 

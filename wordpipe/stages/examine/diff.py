@@ -139,7 +139,7 @@ def diff(
 
 
 def _about(word: str, a: CountedWords, b: CountedWords, spelled: list[str]) -> dict[str, Any]:
-    """Return which table has a word that is not compared, and words that are spelled like a word of neither table."""
+    """Return for `diff` which table has a word that is not compared, and words spelled like unknown words."""
     there = [name for name, table in (("a", a), ("b", b)) if word in table.words]
     return {
         "only_in": there[0] if len(there) == 1 else None,

@@ -137,7 +137,7 @@ def _word_map(
 
 
 def check_page(output: Path, what: str, *, replace: bool) -> None:
-    """Refuse an output that a page cannot replace. Raises ConfigError: a folder, standard output, a file that is no page."""
+    """Refuse an output that a map's page cannot replace. Raises ConfigError: it is no page."""
     if output.is_dir() or str(output) == "-":
         hint = f"name a file with -o, such as {what}.html"
         raise ConfigError(f"a {what} must be written to a file", where="output", got=output, hint=hint)
@@ -151,7 +151,7 @@ def check_page(output: Path, what: str, *, replace: bool) -> None:
 
 
 def _pick_layout(layout: str, run: RunOptions) -> str:
-    """Return the layout that is drawn, which `auto` leaves to the libraries that are installed."""
+    """Return the layout of the map, which `auto` leaves to the libraries that are installed."""
     if layout not in _LAYOUTS:
         raise ConfigError("unknown layout", where="layout", got=layout, expected=", ".join(_LAYOUTS))
     if layout == "umap" and not has_umap():
@@ -163,7 +163,7 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
 
 
 def _first_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The first rows of a table."""
+    """Return the first rows of a table, for a map."""
     for batch in batches:
         yield batch.slice(0, most)
         most -= len(batch)
@@ -174,7 +174,7 @@ def _first_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Rec
 def _choose_words(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
-    """Rows of the words to show, the commonest first; those whose vector is zero or not finite are left out."""
+    """Return the rows of the words on the map, the commonest first; vectors that are zero are left out."""
     if near is not None:
         found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
         if not found:
@@ -191,7 +191,7 @@ def _choose_words(
 
 
 def _words_of_list(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
-    """Rows of the words in a UTF-8 file, one per line, ascending; blank lines mean nothing. The commonest `most` are kept."""
+    """Return the rows of the words for the map in a UTF-8 file, one per line, ascending."""
     data = read_regular_file(path, _LARGEST_LIST, what="a list of words")
     try:
         lines = data.decode("utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word

@@ -92,7 +92,7 @@ def plot(
 
 
 def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]:
-    """The run that made an artifact, and the one beside it that is not finished."""
+    """Return the logged runs to plot: the run that made an artifact, and the one that is not finished."""
     partial = path.absolute().parent / f".{path.name}.partial"
     there = is_artifact(path)
     if not there and path.name.startswith(".") and (stopped := stopped_runs(path)):  # the folder of an unfinished run
@@ -128,7 +128,7 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
 def run_figures(
     name: str, kind: str, rows: list[dict[str, Any]], entropy: float | None, *, finished: bool
 ) -> dict[str, Any]:
-    """Return the figures of a run: steps, tokens, seconds and last losses, with the rows of its log."""
+    """Return the figures of a plotted run: steps, tokens, seconds and last losses, with its log."""
     losses = [(row["split"], float(row["loss"])) for row in rows if row["loss"] is not None]
     last = {split: loss for split, loss in losses if math.isfinite(loss)}
     end = rows[-1]
@@ -138,7 +138,7 @@ def run_figures(
 
 
 def unfinished_run(partial: Path, name: str) -> dict[str, Any] | None:
-    """The run of the newest checkpoint; None where there is none, or it has reported nothing yet."""
+    """Return the run of the newest checkpoint, to plot; None where it has reported nothing yet."""
     for left in reversed(range(_TRIES)):
         try:
             newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]

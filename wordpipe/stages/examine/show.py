@@ -96,7 +96,7 @@ def show(path: PathLike, *, rows: int = 0, params: bool = False) -> dict[str, An
 
 
 def _where_it_stands(run: StoppedRun) -> dict[str, Any]:
-    """Return the state of a training that is not finished: its last checkpoint, and the figures that were logged."""
+    """Return for `show` the state of a training that is not finished: its last checkpoint, and figures."""
     from wordpipe.stages.examine.plot import unfinished_run
 
     known = unfinished_run(run.state, run.output.name) or {}
@@ -117,7 +117,7 @@ def _shortened(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def segment(path: PathLike, text: str) -> dict[str, Any]:
-    """Cut a text into tokens; special tokens are not added.
+    """Show a text cut into tokens; special tokens are not added.
 
     Args:
         path: an artifact with a tokenizer: tokens, words or model.
@@ -151,7 +151,7 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
 
 
 def _cut_into_tokens(tokenizer: "Tokenizer", text: str, name: str) -> dict[str, Any]:
-    """A text cut by the tokenizer of a file."""
+    """Return for `show` a text cut by the tokenizer of a file."""
     from wordpipe.tokens import library_errors, readable_tokens, unknown_token, vocabulary_of
 
     with library_errors("the tokenizer cannot encode the text", name):
@@ -170,7 +170,7 @@ def _cut_into_tokens(tokenizer: "Tokenizer", text: str, name: str) -> dict[str, 
 
 @public()
 def verify(path: PathLike) -> dict[str, Any]:
-    """Read every byte of an artifact and compare it with its hash, and every table with its row count.
+    """Verify an artifact: read every byte and compare it with its hash, and every table with its row count.
 
     Args:
         path: an artifact.
@@ -201,7 +201,7 @@ def verify(path: PathLike) -> dict[str, Any]:
 
 
 def _changed_inputs(artifact: Artifact) -> list[str]:
-    """Return a warning for each input of an artifact that has changed or is damaged."""
+    """Return for `verify` a warning for each input of an artifact that has changed or is damaged."""
     warnings = []
     for entry in artifact.manifest.inputs:
         path = as_path(artifact.path.parent / (entry.path or ""))
@@ -224,7 +224,7 @@ def _changed_inputs(artifact: Artifact) -> list[str]:
 
 
 def parameters(path: PathLike) -> dict[str, Any]:
-    """Return the parts of a model; of the weights only names, shapes and types are read.
+    """Show the parts of a model; of the weights only names, shapes and types are read.
 
     Args:
         path: a model artifact, or a folder of transformers.
@@ -254,7 +254,7 @@ def parameters(path: PathLike) -> dict[str, Any]:
 def _parameters(
     names: Collection[str], open_file: Callable[[str], AbstractContextManager[BinaryIO]], where: str
 ) -> dict[str, Any]:
-    """Return the parts of a model by the headers of its files of weights."""
+    """Return for `show` the parts of a model by the headers of its files of weights."""
     from wordpipe.model import CONFIG, PARTS, WEIGHTS, StoredWeight, parts_of, read_header
 
     def read_json(name: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class Filler:
         return self._result(text, ids_KC.tolist(), shares_KC.tolist(), cut)
 
     def _result(self, text: str, ids_KC: list[list[int]], shares_KC: list[list[float]], cut: int) -> Filled:
-        """Return the filled text, with the candidates of each masked position."""
+        """Return the text with masks filled, with the candidates of each masked position."""
         best = [ids[0] for ids in ids_KC]
         masks = [
             [
@@ -232,7 +232,7 @@ class DenoisingFiller:
         return Filled(text, best[0].filled, [], cut, best)
 
     def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
-        """Return the different texts that a beam search found; those that fill no mask only if there are no others."""
+        """Return the different filled texts that a beam search found."""
         fillings: dict[str, Filling] = {}
         for one in found:
             spans = [one.ids] if not self._sentinels else _spans(one.ids, self._sentinels[: len(parts) - 1], gaps)
@@ -244,7 +244,7 @@ class DenoisingFiller:
         return [one for text, one in fillings.items() if "".join(text.split()) != bare] or list(fillings.values())
 
     def _names(self, n_masks: int) -> list[str]:
-        """Return the token of each mask: the n-th mask of a text is the n-th sentinel."""
+        """Return the token of each mask to fill: the n-th mask of a text is the n-th sentinel."""
         if not self._sentinels:
             return [self.mask] * n_masks
         if n_masks > len(self._sentinels):
@@ -256,7 +256,7 @@ class DenoisingFiller:
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
     def _search(self, ids: list[int], n_masks: int, beams: int) -> list[Hypothesis]:
-        """Search the best targets; of T5 with the sentinels of this text, and the next, which may end the last span."""
+        """Search the best fillings of masks; of T5 with the sentinels of this text."""
         import torch
 
         allowed_V = self._opened.tokens_that_come("eos")
@@ -280,7 +280,7 @@ def filler_of(opened: OpenModel, settings: FillSettings) -> "Filler | DenoisingF
 
 
 def _sentinels_of(opened: OpenModel) -> tuple[int, ...]:
-    """Return the ids of T5's sentinels <extra_id_0>, <extra_id_1>, …, up to the first that is missing."""
+    """Return the ids of T5's sentinels <extra_id_0>, …, which stand for masks to fill."""
     found: list[int] = []
     while (number := opened.tokenizer.token_to_id(f"<extra_id_{len(found)}>")) is not None:
         found.append(number)
@@ -288,7 +288,7 @@ def _sentinels_of(opened: OpenModel) -> tuple[int, ...]:
 
 
 def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> list[Sequence[int]]:
-    """Return the ids behind each of the wanted sentinels, up to the next sentinel; none where the sentinel is missing.
+    """Return the ids that fill each of the wanted sentinels, up to the next sentinel.
 
     >>> _spans([90, 5, 6, 91, 92, 7], [90, 91, 92, 93], {90, 91, 92, 93})
     [[5, 6], [], [7], []]
@@ -307,7 +307,7 @@ def _nothing_to_fill(text: str, mask: str) -> InputError:
 
 
 def _read_part(opened: OpenModel, ids: list[int], gaps: set[int]) -> tuple[list[int], int]:
-    """Return the part of a text that the model has room for, with all masks, and the number of ids left out.
+    """Return the part of a text to fill that the model has room for, with all masks, and how many ids not.
 
     Raises:
         InputError: the masks are too far apart.

@@ -105,7 +105,7 @@ class Writing:
         self.texts = self._continue()
 
     def results(self) -> list[Generated]:
-        """Return the finished texts of all samples."""
+        """Return the generated texts of all samples."""
         for _ in self.texts:
             pass
         return [
@@ -128,7 +128,7 @@ class Writing:
 
     @property
     def notes(self) -> list[str]:
-        """Return notes for the user: what was cut or left behind because the model is shorter."""
+        """Return notes for the user on generated texts: what was cut or left behind as the model is shorter."""
         if self.answers:
             return answer_notes(self._max_len, 1, int(self.cut > 0), self.cut, int(self.outgrown))
         found = []
@@ -146,7 +146,7 @@ class Writing:
         return found
 
     def _continue(self) -> Iterator[tuple[int, str]]:
-        """Yield pieces of text as the samples grow, each with the number of its sample."""
+        """Yield pieces of text as the generated samples grow, each with the number of its sample."""
         steps = self._generation.steps()
         while tokens := self._step(steps):
             for token in tokens:
@@ -157,7 +157,7 @@ class Writing:
                 yield sample, text
 
     def _step(self, steps: Iterator[list[NewToken]]) -> list[NewToken]:
-        """Return the next token of each sample, and measure the time."""
+        """Generate the next token of each sample, and measure the time."""
         clock = Stopwatch()
         with storage_errors(), torch_threads(self._settings.threads):
             tokens = next(steps, [])
@@ -166,7 +166,7 @@ class Writing:
         return tokens
 
     def _text_of(self, token: NewToken) -> str:
-        """Return the text that a sample gains by its new token; stop the sample where the token or text ends the sample."""
+        """Return the text that a generated sample gains by its new token; stop the sample where it ends."""
         self._logprobs[token.sample].append(token.logprob)
         if token.token_id == self._stop_id:
             self._stopped[token.sample] = "eos"
@@ -222,7 +222,7 @@ def generate(model: PathLike | OpenModel, prompt: str, *, verify: bool = True, *
 
 
 def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown: int, empty: int = 0) -> list[str]:
-    """Return notes for the user about a decoder that answers: first texts that were cut, and answers that were stopped.
+    """Return notes for the user about what a decoder of pairs generates: first texts cut, answers stopped.
 
     Args:
         max_len: positions of the model, of a first text and its answer together.
@@ -247,7 +247,7 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
 
 
 def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[int], int]:
-    """Return the ids of a prompt behind those that came before every text in training; no end, or the text would be over.
+    """Return the ids of a prompt to generate from, behind those before every text in training.
 
     Only the first text of a pair is at its end, and the second begins. Such a text is cut at its end, between its marks, where
     it leaves less than an eighth of the positions to an answer of so many tokens; how many ids that are comes second.
@@ -396,7 +396,7 @@ class TargetWriter:
 
     @property
     def losses(self) -> list[str]:
-        """Return notes for the user: sources and targets that were cut or empty so far."""
+        """Return notes for the user on generated targets: sources and targets cut or empty so far."""
         found = []
         if self.shortened:
             found.append(
@@ -414,7 +414,7 @@ class TargetWriter:
         return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
-        """Yield the targets of any number of sources, in their order; about a thousand are in memory at a time."""
+        """Generate the targets of any number of sources, in their order, about a thousand in memory at a time."""
         window: list[str] = []
         size = 0
         for text in sources:
@@ -426,7 +426,7 @@ class TargetWriter:
         yield from self.write(window)
 
     def write(self, sources: Sequence[str]) -> list[Written]:
-        """Return the targets of some sources, in their order.
+        """Generate the targets of some sources, in their order.
 
         Raises:
             InputError: the tokenizer cannot encode a text.
@@ -454,7 +454,7 @@ class TargetWriter:
         return found
 
     def _source(self, number: int, text: str) -> _Source:
-        """Return a source as the encoder reads it, with the limit of its target."""
+        """Return a source to generate a target of as the encoder reads it, with the limit of its target."""
         ids, cut = source_ids(self._opened, self.prefix, text)
         limit = self._settings.max_tokens
         if limit is None:
@@ -463,7 +463,7 @@ class TargetWriter:
         return _Source(number, ids, min(limit, self.max_len), cut, seed_of("source", text))
 
     def _batches(self, queue: list[_Source]) -> Iterator[list[_Source]]:
-        """Yield sources that are written together: as many as have about so many positions and logits."""
+        """Yield sources whose targets are generated together."""
         rows = (self._settings.beams or 1) * self._settings.samples
         most = max(1, _LOGITS // len(self._allowed_V) // rows)
         batch: list[_Source] = []
@@ -478,7 +478,7 @@ class TargetWriter:
             yield batch
 
     def _search(self, batch: list[_Source]) -> list[list[Hypothesis]]:
-        """Return the hypotheses for each source of a batch."""
+        """Generate the hypotheses for each source of a batch."""
         import torch
 
         settings, device = self._settings, self._allowed_V.device
@@ -503,7 +503,7 @@ class TargetWriter:
             )  # fmt: skip
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
-        """Return the hypotheses of a source as target texts."""
+        """Return the hypotheses of a source as generated target texts."""
         with library_errors("the tokenizer cannot decode the tokens that the model wrote", "tokenizer.json"):
             texts = self._opened.writing_tokenizer.decode_batch(
                 [list(one.ids) for one in hypotheses], skip_special_tokens=True
@@ -520,7 +520,7 @@ def _frame(opened: OpenModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def which_sources(number: int, of: int) -> str:
-    """Return the beginning of a sentence about some of the sources.
+    """Return the beginning of a sentence about some of the sources of generated targets.
 
     >>> which_sources(1, 1), which_sources(1, 3)
     ('the source was', '1 of 3 sources were')
@@ -529,7 +529,7 @@ def which_sources(number: int, of: int) -> str:
 
 
 def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], int]:
-    """Return a source in its frame, as far as the model has room, and how many ids at the end were cut.
+    """Return a source in its frame, to generate its target, and how many ids at the end were cut.
 
     The prefix of an artifact's training stood before ids, that of others before letters: the tokenizer may join the two.
     """
@@ -541,7 +541,7 @@ def source_ids(opened: OpenModel, prefix: str, text: str) -> tuple[list[int], in
 
 
 def _target_tokens(opened: OpenModel) -> "Tensor":
-    """Return the tokens that a target may have, and its end, as bool [V] of the decoder's vocabulary.
+    """Return the tokens that a generated target may have, and its end, as bool [V].
 
     Raises:
         ArtifactError: it is another one than that of the sources, and there is no tokenizer for it.

@@ -120,7 +120,7 @@ class Predictor:
             yield from self.model.predict(self._checked(*one) for one in zip(numbers or count(1), texts, strict=False))
 
     def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
-        """Return a text or pair as the model takes it; refuse a blank one, and a pair where single texts are wanted."""
+        """Return a text or pair to predict for as the model takes it; refuse a blank one."""
         texts = (given,) if isinstance(given, str) else tuple(given)
         if not texts or len(texts) > _PAIR or (self.pairs is not None and len(texts) != (_PAIR if self.pairs else 1)):
             raise InputError(
@@ -137,7 +137,7 @@ class Predictor:
 def open_predictor(
     path: PathLike, *, device: Literal["auto", "cpu", "cuda", "mps"] = "auto", verify: bool = True
 ) -> Predictor:
-    """Read a model with a head and its tokenizer into memory.
+    """Read a model with a head and its tokenizer into memory, to predict.
 
     Args:
         path: an artifact of train classifier, tagger or reader, or a folder of transformers with such a class.
@@ -163,6 +163,7 @@ def open_predictor(
     names = [file.name for file in folder.iterdir()]
 
     def read(name: str) -> bytes:
+        """Return a text, or pair, to predict for."""
         return read_regular_file(folder / name, _MAX_FILE, what="a model file")
 
     _refuse_headless_model(parse_json_object(read("config.json"), "config.json"), folder)
@@ -244,7 +245,7 @@ def _task_of(kind: str, problem: str) -> str:
 
 
 def _reading(facts: dict[str, Any]) -> "Reading":
-    """Return how a reader reads passages: as in its training; by defaults where the facts do not say."""
+    """Return how a reader that predicts reads passages: as in its training."""
     from wordpipe.heads import Reading
 
     given = facts["reading"] if isinstance(facts.get("reading"), dict) else {}
@@ -355,7 +356,7 @@ def predict_corpus(
 
 
 def _open(job: Job, model: PathLike, settings: PredictSettings) -> Predictor:
-    """Open the model of `predict`, an artifact or a folder, as an input of the job."""
+    """Open the model that predicts, an artifact or a folder, as an input of the job."""
     if is_artifact(Path(model)):
         opened = predictor_of(job.open_input(model, ["model"]), settings.device)
     else:
@@ -414,7 +415,7 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
 
 
 def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
-    """True if a model reads both texts of a corpus. Raises InputError: the model wants second texts, and there are none."""
+    """True if a model predicts from both texts of a corpus. Raises InputError: there are no second texts."""
     if opened.pairs and "text_b" not in columns:
         raise InputError(
             "the model was trained on pairs of texts, but the corpus has no second texts", where=where, got=", ".join(columns),
@@ -430,7 +431,7 @@ def asked(record: dict[str, Any], *, pairs: bool) -> str | tuple[str, str]:
 
 
 def answer_of(task: str, found: Any, text: str) -> dict[str, Any]:
-    """Return a prediction as columns; places are in characters of the record's whole text."""
+    """Return a prediction as columns of the predictions artifact; places are in the record's whole text."""
     answer, before = _ANSWERS[task](found), len(text) - len(text.lstrip())
     for place in [*answer.get("spans", ()), *([answer] if answer.get("start", -1) >= 0 else [])]:
         place["start"], place["end"] = place["start"] + before, place["end"] + before

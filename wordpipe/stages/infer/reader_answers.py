@@ -56,7 +56,7 @@ def ask(
     model: PathLike | Predictor, question: str, *, index: PathLike | None = None, passages: SourceLike | None = None,
     k: int = 5, read: int = 10, verify: bool = True,
 ) -> list[FoundAnswer]:  # fmt: skip
-    """Find the best answers to a question in the texts of an index or of a corpus.
+    """Ask a reader: find its best answers to a question in the texts of an index or of a corpus.
 
     Args:
         model: a model of train reader, a folder of transformers with a class for answers, or what `open_predictor` has opened.
@@ -89,7 +89,7 @@ def ask(
 def open_passages(
     *, index: PathLike | None, passages: SourceLike | None, read: int, verify: bool
 ) -> Iterator[Passages]:
-    """Open an index, or passages; yield a function that gives the passages for a question. Raises: see `ask`."""
+    """Open an index, or passages, for a reader; yield a function that gives the passages for a question."""
     if (index is None) == (passages is None):
         raise ConfigError(
             "a question needs either an index or passages",
@@ -108,7 +108,7 @@ def open_passages(
 
 
 def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -> list[FoundAnswer]:
-    """Return the k best answers to a question, the best one of each passage; a passage may have none.
+    """Return a reader's k best answers to a question, the best one of each passage.
 
     Raises:
         ArtifactError: the model finds no answers.
@@ -146,7 +146,7 @@ def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -
 
 
 def _documents(corpus: Artifact) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a corpus, whole; a passage with several questions once."""
+    """Yield the documents of a corpus, whole, as passages for a reader."""
     columns = ["doc_id", *(name for name in _SHOWN if name in read_schema(corpus, "corpus").names)]
     row: dict[str, Any] = {}
     texts: list[str] = []
@@ -163,7 +163,7 @@ def _documents(corpus: Artifact) -> Iterator[dict[str, Any]]:
 
 
 def _once(row: dict[str, Any], texts: list[str], seen: set[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield a document as a passage, unless the same text came before."""
+    """Yield a document as a passage for a reader, unless the same text came before."""
     text = "".join(texts)
     if (key := blake2b(text.encode(), digest_size=10).digest()) not in seen:
         seen.add(key)

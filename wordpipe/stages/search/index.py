@@ -129,7 +129,7 @@ def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool)
 
 
 def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
-    """Return the old index, changed; None where it no longer reaches the recall, or missed it before and now finds less."""
+    """Return the old index, changed by `index --update`; None where it finds too little now."""
     old = previous.artifact
     size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     kind = kind_of(previous.kind)(table.count, table.dim, settings)
@@ -152,7 +152,7 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
 
 
 def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex | None, *, in_place: bool) -> None:
-    """Record counts, metrics and rates of the index in the job, and warn where the recall is missed."""
+    """Record counts, metrics and rates of `index` in the job, and warn where the recall is missed."""
     rows = table.count
     job.threads, job.bitwise = built.threads, built.bitwise and not in_place
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
@@ -179,7 +179,7 @@ _SEARCHES = {"dense": 1, "hybrid": 2, "lexical": 0}  # by vectors, of a query
 
 
 def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str, float]:
-    """Return queries answered in a second, many together, as `query` answers them by itself; and searches by vectors alone.
+    """Return queries that the new index answers in a second; and searches by vectors alone.
 
     What a query does was timed in parts, which are added up: its vector and its words on the queries that measured the modes,
     the search by vectors on held-out rows.
@@ -194,7 +194,7 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
 
 
 def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
-    """Return the language of an index's words, and whether it was recognised; `lexical` is what its facts have."""
+    """Return for `index` the language of an index's words, and whether it was recognised."""
     language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
     if language == "none":
         return "none recognised, words stay as they are (--language names one)" if asked == "auto" else "none"
@@ -209,7 +209,7 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
-    """Note which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
+    """Note in `index` which mode auto is, where it was measured."""
     # Where nothing was measured, say why.
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
@@ -241,7 +241,7 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
 
 
 def _curve_lines(built: Built) -> Iterator[str]:
-    """Yield a table of the widths that no other beats in recall and speed, and the chosen one; empty for an exact index."""
+    """Yield for `index` a table of the widths that no other beats in recall and speed, and the chosen one."""
     if not built.curve:
         return
     refined = any(point.width.refine for point in built.curve)
@@ -256,7 +256,7 @@ def _curve_lines(built: Built) -> Iterator[str]:
 
 
 def _worth_showing(built: Built) -> list[Measurement]:
-    """Return the chosen width, and each that finds more than all faster ones; the one that finds most first."""
+    """Return for `index` the chosen width, and each that finds more than all faster ones."""
     most, kept = -1.0, []
     for point in sorted(built.curve, key=lambda point: (-point.queries_per_s, -point.recall_at_10)):
         if point.recall_at_10 > most or point is built.chosen:
@@ -290,7 +290,7 @@ def _facts(source: Artifact, built: Built) -> dict[str, Any]:
 
 
 def _bundle_rows(job: Job, source: Artifact) -> None:
-    """Make the main table of a sentences or words artifact the table `index` of the artifact being made.
+    """Make the rows of a sentences or words artifact the table of the index that is made.
 
     A million rows of width 384 are 1.6 GB that need neither be written again nor lie on the disk twice: an artifact's files
     never change, so two may share them. Where the file system has no links, or the two lie on different ones, they are
@@ -309,7 +309,7 @@ def _bundle_rows(job: Job, source: Artifact) -> None:
 
 
 def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:
-    """Link a file of the source into the new index; False where that cannot be done, or another file took its place."""
+    """Link a file of the source into the new index (`index`); False where that cannot be done."""
     path = job.scratch / entry.path
     try:
         os.link(source.path / name, path, follow_symlinks=False)

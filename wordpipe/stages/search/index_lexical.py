@@ -110,7 +110,7 @@ def bundle_lexical(
 
 
 def reads_titles(source: Artifact) -> bool:
-    """True if the rows of sentences, or of their index, were embedded with titles: the words of titles count too."""
+    """True if the words of titles count in the lexical index too, as in the embedded rows."""
     settings = source.manifest.settings
     if source.kind == "index":
         settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
@@ -147,7 +147,7 @@ def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple
 
 
 def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[dict[str, Any] | None, LexicalIndex]:
-    """Compare words with their endings and their stems on the same queries: which find more; of many rows on a sample.
+    """Compare, for a lexical index, words with endings and stems on the same queries: which find more.
 
     Returns:
         kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
@@ -181,7 +181,7 @@ def _compared_rows(source: Artifact) -> int:
 
 
 def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
-    """Yield the text of each row as it was embedded, with its title before it where titles were read too."""
+    """Yield the text of each row of a lexical index, with its title where titles were read too."""
     titled, total = reads_titles(source), row_count(source, source.kind)
     first = 0
     for batch in read_batches(source, source.kind, ["title", "text"] if titled else ["text"]):
@@ -206,7 +206,7 @@ def _some(column: pa.Array, rows: Sequence[int]) -> list[str]:
 
 
 def measure_some(source: Artifact, at_most: int, report: Report, transform: Transform | None = None) -> dict[str, Any]:
-    """Measure what vectors and words find in a sentences artifact, or in a sample of the rows, as an index measures it all.
+    """Measure vectors against words (the lexical half) in a sentences artifact, or in a sample of its rows.
 
     Args:
         source: a sentences artifact, or an index over one, that carries its encoder.
@@ -238,7 +238,7 @@ def measure_some(source: Artifact, at_most: int, report: Report, transform: Tran
 
 
 def _spread(documents_N: npt.NDArray[np.int64], at_most: int) -> npt.NDArray[np.bool_]:
-    """Return the rows of an even sample, (N,): whole documents, and runs of rows that do not look for each other."""
+    """Return the rows of an even sample to measure the lexical half on, (N,): whole documents."""
     n = len(documents_N)
     order = np.argsort(documents_N, kind="stable")
     starts = np.searchsorted(documents_N[order], documents_N[order])
@@ -279,7 +279,7 @@ class _Rows:
         return VectorStream(self._blocks, stored) if self._some is None else VectorTable(stored.read(self._some))
 
     def read(self, rows: Sequence[int]) -> list[tuple[int, str, str]]:
-        """Return row, title and text of some rows, ascending: a row group is then read once."""
+        """Return row, title and text of some rows to measure the lexical half on, ascending."""
         ascending = sorted(rows)
         numbers = ascending if self._some is None else self._some[ascending].tolist()
         found = self._reader.fetch(numbers)
@@ -289,7 +289,7 @@ class _Rows:
         return (matrix_of(batch.column("vector")) for batch in read_batches(self.source, self.source.kind, ["vector"]))
 
     def repeated(self, drawn: Sequence[tuple[int, str, str]]) -> set[str]:
-        """Return the titles and the texts of some rows that stand in another row too."""
+        """Return titles and texts of rows to measure the lexical half on that stand in another row too."""
         wanted = [{row[at] for row in drawn} for at in (1, 2)]
         seen, twice, first = (set[str](), set[str]()), set[str](), 0
         for batch in read_batches(self.source, self.source.kind, ["title", "text"]):
@@ -318,7 +318,7 @@ def _measured(
     report: Report,
     transform: Transform | None = None,
 ) -> dict[str, Any]:
-    """Measure how far vectors and words agree, and which mode finds best.
+    """Measure how far vectors and the lexical half agree, and which mode of search finds best.
 
     Args:
         rows: the rows.
@@ -341,6 +341,7 @@ def _measured(
 
     # The transform that is tried goes over all vectors.
     def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return the vectors of queries to compare with the lexical half."""
         nonlocal done
         before, done = done, done + len(texts)
         phase = "comparing words and vectors"
@@ -373,7 +374,7 @@ def _measured(
 def _seconds_beside_vectors(
     encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode, *, again: bool
 ) -> float:
-    """Return the seconds of a query in a mode, without the search by vectors and the fetching of rows."""
+    """Return the seconds of a lexical or hybrid query, without the search by vectors."""
     begun = time.perf_counter()
     if mode != "lexical":
         encoder.encode(queries)
@@ -386,7 +387,7 @@ def _seconds_beside_vectors(
 
 
 def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> SearchMode:
-    """Return the mode that found most; hybrid where nothing was measured, as on all collections that people judged.
+    """Return the mode (dense, lexical, hybrid) that found most; hybrid where nothing was measured.
 
     Vectors alone are no choice where the encoder learned from pairs of texts, most likely out of these very ones: it finds
     their titles and spans better than what people ask. On Cranfield and CISI it found more titles than both together, and
@@ -411,7 +412,7 @@ def pays_twice(ndcg_at_10: Mapping[str, float], queries: int) -> bool:
 
 
 def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
-    """Return the kind and the number of queries, and the nDCG@10 of each mode and control (see `measure_modes`)."""
+    """Return by what queries the lexical half was measured, and the nDCG@10 of each mode and control."""
     if drawn is None or ndcg_at_10 is None:
         return None
     rounded = {name: round(value, 4) for name, value in ndcg_at_10.items()}
@@ -419,7 +420,7 @@ def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | N
 
 
 def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | None]:
-    """Return queries drawn from the rows, and cuts of rows; None where there are too few."""
+    """Return queries drawn from the rows to measure the lexical half; None where there are too few."""
     sizes_S = rows.sizes
     rng = np.random.default_rng(_STREAM)
     siblings = np.flatnonzero((sizes_S > 1) & (sizes_S <= _MAX_SIBLINGS))

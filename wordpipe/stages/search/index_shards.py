@@ -95,7 +95,7 @@ class IndexShards:
         return self.rows[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _State:
-        """Open the vectors, lists and queries in a process that encodes shards; raises as `SentArtifact.open`."""
+        """Open vectors, lists and queries in a process that encodes an index's shards."""
         source, cache = self.source.open(stack), ResumeCache(self.cache, self.recipe, shared=True)
         lists = _read_lists(cache)
         query_rows, queries = (parse_array((self.cache / name).read_bytes()) for name in (_QUERY_ROWS, _QUERIES))
@@ -117,7 +117,7 @@ class IndexShards:
 
 
 def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterator[NDArray[np.float32]]:
-    """Yield the blocks of vectors; with each it is reported how many vectors came before."""
+    """Yield the blocks of vectors of an index's shard; it is reported how many came before."""
     done = 0
     for block in blocks:
         on_units(done)
@@ -126,7 +126,7 @@ def _counted(blocks: Iterator[NDArray[np.float32]], on_units: OnUnits) -> Iterat
 
 
 def _read_lists(cache: ResumeCache) -> Any:
-    """Read the learned lists from the resume cache."""
+    """Read the learned lists of an index from the resume cache, for its shards."""
     path = cache.path / _LISTS
     with path.open("rb") as file:
         # faiss counts a table of products that it would make of other lists: 16 numbers for each of a centroid's, at most
@@ -164,14 +164,14 @@ class IndexParts:
         return at_once * _ROW_GROUPS * SHARD_BYTES
 
     def learned(self) -> Any:
-        """Return the lists without rows that a stopped run has learned; None where there are none."""
+        """Return the lists without rows that a stopped run has learned, for the index's shards; or None."""
         if self._cache.figures(_LISTS) is None:
             return None
         self._job.note("continuing a stopped run: the lists are already trained")
         return _read_lists(self._cache)
 
     def encoded(self, lists: Any, query_rows: NDArray[np.int64], queries: NDArray[np.float32]) -> Iterator[EncodedPart]:
-        """Yield codes and near rows of every shard, see `Parts.encoded`.
+        """Yield codes and near rows of every shard of the index, see `Parts.encoded`.
 
         Raises:
             WordpipeError: what a shard raised.

@@ -47,7 +47,7 @@ _TO_AN_INDEX = {
 
 
 def _check_number(k: Any) -> None:
-    """Refuse a number of hits that is below 1, or no number (ConfigError)."""
+    """Refuse a number of hits of an opened artifact that is below 1, or no number (ConfigError)."""
     if not hasattr(k, "__index__") or k < 1:
         raise ConfigError(
             "the number of hits must be a whole number from 1 up", where="k", got=repr(k), expected="1 or more"
@@ -126,7 +126,7 @@ class OpenArtifact:
 
     @public(QueryOptions)
     def query(self, text: str, k: int = 10, **options: Unpack[QueryKeywords]) -> list[dict[str, Any]]:
-        """Return the k best hits for one query: dicts as in `QueryResult.hits`.
+        """Return an opened artifact's k best hits for one query: dicts as in `QueryResult.hits`.
 
         Args:
             text: the query; a blank one finds nothing, or, of an index and with `where`, the first rows of which it is true.
@@ -154,7 +154,7 @@ class OpenArtifact:
     def query_all(
         self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS, **given: Unpack[QueryKeywords]
     ) -> list[QueryResult]:
-        """Return the k best hits for each of several queries, in their order; a blank one has none.
+        """Return an opened artifact's k best hits for each of several queries, in their order.
 
         Args:
             texts: the queries.
@@ -189,7 +189,7 @@ class OpenArtifact:
         raise self._no_answers()
 
     def _no_answers(self) -> ArtifactError:
-        """Return the error for an artifact that cannot be searched."""
+        """Return the error for an opened artifact that cannot be searched."""
         hint = f"make an index: {_TO_AN_INDEX[self.kind]}" if self.kind in _TO_AN_INDEX else None
         return ArtifactError(
             "this kind of artifact cannot be searched",
@@ -209,7 +209,7 @@ class OpenArtifact:
         raise self._no_encoder()
 
     def _no_encoder(self) -> ArtifactError:
-        """Return the error for an artifact without an encoder of texts."""
+        """Return the error for an opened artifact without an encoder of texts."""
         expected = "model, words, sentences or an index over sentences"
         hint = "train an encoder: wordpipe train static"
         return ArtifactError(
@@ -221,7 +221,7 @@ class OpenArtifact:
         )
 
     def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:
-        """Return a table's rows as a stream of Arrow batches, a few thousand at a time, for as long as the artifact is open.
+        """Return the rows of an opened artifact's table as a stream of Arrow batches.
 
         `read_all()` makes an Arrow table of it, `read_pandas()` a data frame; DuckDB and polars' `from_arrow` take it too.
 
@@ -259,14 +259,14 @@ class OpenArtifact:
         return pa.RecordBatchReader.from_batches(schema, rows)
 
     def passages(self, query: str) -> "PassageFinder":
-        """Return a finder of passages: the best passage of a text for a query, and the places of the query's words."""
+        """Return an opened artifact's finder of passages: the best passage of a text for a query."""
         from wordpipe.search import Analyser
         from wordpipe.stages.search.passages import PassageFinder
 
         return PassageFinder(query, Analyser("none"))
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """Return the error that says that no query found anything, and what to do; `asked` where there was one query."""
+        """Return the error that no query of an opened artifact found anything, and what to do."""
         del options, asked
         return InputError(
             "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
@@ -294,7 +294,7 @@ class OpenIndex(OpenArtifact):
 
     @cached_property
     def index(self) -> Any:
-        """The faiss index."""
+        """Return the faiss index of the opened artifact."""
         from wordpipe.search import read_index
 
         with self.artifact.open(INDEX_FILE) as file:
@@ -330,7 +330,7 @@ class OpenIndex(OpenArtifact):
         return None
 
     def rows_of(self, found: Sequence[Hits]) -> list[list[dict[str, Any]]]:
-        """Return the hits of some queries with their rank and their rows' columns.
+        """Return the hits of some queries of an opened index with their rank and their rows' columns.
 
         Rows are fetched together, ascending: 1,000 queries took 100 s where each fetched its own, unpacking the same row
         groups again and again.
@@ -347,7 +347,7 @@ class OpenIndex(OpenArtifact):
         ]
 
     def similar(self, row: int, k: int = 10, options: QueryOptions = DEFAULTS) -> list[dict[str, Any]]:
-        """Return the k rows whose vectors are nearest to that of a row, without it, as hits of a query; a score is a cosine.
+        """Return the k rows of an opened index whose vectors are nearest to that of a row, without it.
 
         Of the options `where` and `min_score` count.
 
@@ -367,7 +367,7 @@ class OpenIndex(OpenArtifact):
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
 
     def row_of(self, record_id: str) -> int:
-        """Return the first row whose record came with this id. Raises InputError: no record has the id."""
+        """Return the first row of an opened index whose record came with this id."""
         import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
 
         schema = read_schema(self.artifact, "index")
@@ -416,7 +416,7 @@ class OpenIndex(OpenArtifact):
         return [] if options.where is None else self.fulfilling(options, k)[0].hits
 
     def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
-        """Return the first k rows of which a condition is true, each of score 1, in their order; and how many there are."""
+        """Return the first k rows of an opened index of which a condition is true; and how many there are."""
         allowed = self.allowed(options)
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
         (hits,) = self.rows_of([Hits(rows[:k], np.ones(len(rows[:k]), np.float32))])
@@ -424,7 +424,7 @@ class OpenIndex(OpenArtifact):
 
 
 def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -> npt.NDArray[np.bool_]:
-    """Return the rows of an index of which a condition is true, (N,); `columns` are those of its rows without the vectors."""
+    """Return the rows of an opened index of which a condition is true, (N,)."""
     from wordpipe.search import rows_where
 
     stored = visible_columns(columns)
@@ -446,7 +446,7 @@ def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -
 
 
 def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the fields of records that became text, title and id, if the corpus is still where the manifests say."""
+    """Return the fields of records that became text, title and id of an opened index's rows."""
     for entry in manifest.inputs:
         if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
             settings = there[1].settings
@@ -456,7 +456,7 @@ def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
-    """Return the number of the document of every row of a table, (N,), in the order in which the documents first come.
+    """Return the number of the document of every row of an opened artifact's table, (N,).
 
     Records with ids of their own are documents of their own, whatever they say.
     """

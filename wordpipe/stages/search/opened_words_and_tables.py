@@ -53,7 +53,7 @@ class OpenClusters(OpenArtifact):
         return [label for batch in self.batches(["label"]) for label in batch.column("label").to_pylist()]
 
     def members(self, cluster: int, n: int | None = None) -> Iterator[dict[str, Any]]:
-        """Return the texts of a cluster, the nearest to its centre first, n of them or all; -1 has those without a vector.
+        """Return the texts of a cluster of opened clusters, the nearest to its centre first, n of them or all.
 
         Each is a dict: row (of the sentences), id (the user's, where the records had ids), doc_id, title, text, source, line,
         cluster and similarity, the cosine with the centre (None without a vector).
@@ -68,7 +68,7 @@ class OpenClusters(OpenArtifact):
         return self._rows(order_N[starts_K[cluster + 1] : starts_K[cluster + 2]][:n].tolist())
 
     def _rows(self, rows: list[int]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of members of clusters, in this order."""
+        """Yield the rows of members of opened clusters, in this order."""
         names = {"record_id": "id"}
         reader = RowReader(self.artifact, "members", read_schema(self.artifact, "members").names)
         for first in range(0, len(rows), _AT_ONCE):
@@ -79,7 +79,7 @@ class OpenClusters(OpenArtifact):
 
     @cached_property
     def _order(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(N,) rows by cluster, the nearest to the centre first, and (K + 2,) where each cluster begins, -1 the first."""
+        """Return (N,) rows of opened clusters by cluster, and (K + 2,) where each cluster begins."""
         table = self.batches(["cluster", "similarity"], table="members").read_all()
         cluster_N, cosine_N = table["cluster"].to_numpy(), table["similarity"].to_numpy()
         starts_K = np.concatenate([[0], np.cumsum(np.bincount(cluster_N + 1, minlength=len(self) + 1))])
@@ -160,7 +160,7 @@ class OpenWords(OpenEncoder):
         return np.array(vector)
 
     def neighbours(self, word: str, k: int = 10) -> list[tuple[str, float]]:
-        """Return the k words nearest to a word with their cosines, the nearest first. Raises UnknownWordError: no vector."""
+        """Return the k words of opened words nearest to a word with their cosines, the nearest first."""
         row = self.table.find(word)
         from wordpipe.words import WordQuery
 
@@ -173,7 +173,7 @@ class OpenWords(OpenEncoder):
         return int(self.artifact.manifest.facts["dim"])
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """Return the k best hits for each expression of words. Raises ConfigError: one cannot be read."""
+        """Return opened words' k best hits for each expression of words. Raises ConfigError: it cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         hits = []
         for near in self.table.nearest(questions, k):
@@ -193,7 +193,7 @@ class OpenWords(OpenEncoder):
 
 
 def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
-    """Return unit vectors of texts, (n, dim) float32: what `embed` gives for them, to 1e-5.
+    """Return unit vectors of texts by an opened encoder, (n, dim) float32, as `embed` gives them.
 
     A text without a vector (no token, or no word that is known) has a row of zeros, and a Python warning says how many have.
     Of the texts only a thousand are in memory at once, so they may come from a generator.
@@ -226,7 +226,7 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield texts to encode, so many at a time, each checked."""
+    """Yield texts that an opened encoder encodes, so many at a time, each checked."""
     source, done = iter(texts), 0
     while chunk := list(islice(source, _AT_ONCE)):
         for number, text in enumerate(chunk, start=done):
@@ -247,7 +247,7 @@ class OpenWordIndex(OpenIndex):
         return read_word_vectors(self.artifact)
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """Return the k best hits for each expression of words. Raises ConfigError: one cannot be read."""
+        """Return the k best words of an opened index for each expression of words."""
         questions = [self.table.understand(printable(text)) for text in texts]
         queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
         deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)
@@ -267,7 +267,7 @@ class OpenWordIndex(OpenIndex):
 def _results(
     texts: Sequence[str], questions: "Sequence[WordQuery]", found: Sequence[Sequence[dict[str, Any]]]
 ) -> list[QueryResult]:
-    """Return the results of queries of words; a hit has no count where words were imported and never counted."""
+    """Return the results of queries of opened words; a hit has no count where words were not counted."""
     kept = [[{name: one for name, one in hit.items() if name != "count" or one} for hit in hits] for hits in found]
     return [
         QueryResult(printable(text), hits, dict(question.unknown), [*question.guessed])
@@ -276,7 +276,7 @@ def _results(
 
 
 def _refuse(options: QueryOptions, *known: str) -> None:
-    """Refuse options that have no meaning for words.
+    """Refuse options of a query that have no meaning for opened words.
 
     Raises:
         ConfigError: names it.

@@ -72,7 +72,7 @@ class PassageFinder:
 
 
 def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float], room: int) -> Passage:
-    """Return the passage of at most `room` characters in which the stems weigh most; of equal ones the first.
+    """Return the passage of at most `room` characters in which the stems of a query weigh most.
 
     Args:
         text: all of it.
@@ -90,7 +90,7 @@ def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float
 
 
 def _heaviest(places: Sequence[Place], weights: Mapping[str, float], room: int) -> tuple[int, int]:
-    """Return the first and the last character (exclusive) of the words of the best passage; 0, 0 where there is none."""
+    """Return the first and the last character of a query's words in the best passage."""
     counts, inside = Counter[str](), deque[Place]()
     best, best_score, score = (0, 0), 0.0, 0.0
     for place in places:
@@ -135,7 +135,7 @@ def _stop(text: str, start: int, least: int, room: int) -> int:
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return ascending spans of found words, those that touch or overlap (pairs of characters) as one."""
+    """Return ascending spans of words found in a passage, those that touch or overlap as one."""
     found: list[tuple[int, int]] = []
     for start, stop in spans:
         if found and start <= found[-1][1]:

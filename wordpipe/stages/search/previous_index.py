@@ -67,7 +67,7 @@ class IndexVectors:
             yield from (block for _, block in read_vectors(self._source, self._source.kind))
 
     def keys(self) -> npt.NDArray[np.uint64]:
-        """Return the key of every row, (N,): of its document, text, title where that was read, and its vector's bits."""
+        """Return the key of every row, (N,), by which it is found in a previous index."""
         if self._keys is None:
             for _ in self._first_reading():
                 pass
@@ -75,6 +75,7 @@ class IndexVectors:
         return self._keys
 
     def _first_reading(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Read the rows for the first time: for their keys in a previous index, and their vectors."""
         keys = [np.zeros(0, dtype=np.uint64)]
         for named, block in read_vectors(self._source, self._source.kind, self._key_columns):
             assert named is not None
@@ -86,7 +87,7 @@ class IndexVectors:
 
 
 def _key_columns(source: Artifact) -> list[str]:
-    """Return the columns that a row's key is made of.
+    """Return the columns that a row's key in a previous index is made of.
 
     The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
     the vector as it was.
@@ -97,7 +98,7 @@ def _key_columns(source: Artifact) -> list[str]:
 
 
 def bytes_after_build(source: Artifact) -> int:
-    """Return the memory that an index of sentences needs after its vectors: to count words, and to measure the modes."""
+    """Return the memory that an index needs after its vectors: to count words, and to measure the modes."""
     if source.kind != "sentences":
         return 0
     encoder = sum(entry.bytes for entry in source.manifest.outputs if entry.path.startswith(ENCODER))
@@ -123,7 +124,7 @@ def bundle_keys(job: Job, vectors: IndexVectors) -> None:
 
 
 def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
-    """Read the keys of an index's rows, (M,).
+    """Read the keys of a previous index's rows, (M,).
 
     Raises:
         ArtifactError: they are not of its rows.
@@ -136,7 +137,7 @@ def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
 
 
 def lineage_of(source: Artifact) -> dict[str, str]:
-    """Return the origin of vectors, by digest: the vectors themselves and every file of their encoder.
+    """Return the origin of a previous index's vectors, by digest: themselves and every file of their encoder.
 
     Two artifacts of the same encoder, tokenizer, pooling and transform differ in `vectors` alone.
     """
@@ -170,7 +171,7 @@ class PreviousIndex:
         return {"kept": kept, "added": len(self.old_rows) - kept, "removed": self.old_count - kept}
 
     def old_vectors(self, with_vector: npt.NDArray[np.int64] | None) -> tuple[npt.NDArray[np.int64], int]:
-        """Return for each new row with a vector (None: all) the number of its old vector, or -1; and how many those are."""
+        """Return for each new row the number of its vector in the previous index, or -1; how many there are."""
         old_rows = self.old_rows if with_vector is None else self.old_rows[with_vector]
         if (before := rows_with_vector(self.artifact)) is None:
             return old_rows.copy(), self.old_count
@@ -196,7 +197,7 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
 
 
 def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | None:
-    """Return why nothing of the old index fits the new vectors; None where it fits."""
+    """Return why nothing of the previous index fits the new vectors; None where it fits."""
     ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
     if (of := old.fact("of", str)) != source.kind:
         return f"the index at the output holds {of}, but the input is {source.kind}"
@@ -209,7 +210,7 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
 
 
 def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
-    """Decide whether the index can be changed in place, for n vectors; a note says why not, but of a flat index.
+    """Decide whether the previous index can be changed in place, for n vectors; a note says why not.
 
     A flat index is built anew as fast.
     """

@@ -169,7 +169,7 @@ class ChosenMode:
 
 
 def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex | None) -> list[ChosenMode]:
-    """Return the mode of search for every query.
+    """Return the mode of search for every query of an index.
 
     A query whose unknown words stand in the texts is searched for by both; by words alone where it has no vector at all, as a
     fusion would then only scale down what the words found.
@@ -191,7 +191,7 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def encoder(self) -> TextEncoder:
-        """The query encoder that the index carries. Raises ArtifactError: it is not the one that its vectors are of."""
+        """Return the query encoder that the index carries. Raises ArtifactError: it is not the vectors' encoder."""
         from wordpipe.stages.encoders import bundled_encoder
 
         made, bundled = self._of("encoder").get("digest"), self._encoder_facts["identity"].get("digest")
@@ -206,7 +206,7 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        """The lexical index that the index carries. Raises ArtifactError: it is not of its rows."""
+        """Return the lexical index that queries of the index use. Raises ArtifactError: it is not of its rows."""
         found = LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
         if len(found) != (rows := row_count(self.artifact, "index")):
             what = "the lexical index has another number of rows than the index"
@@ -218,7 +218,7 @@ class OpenTextIndex(OpenIndex):
         return self.lexical.holding(printable(text))
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """Return the k best hits for each query: encoded, searched for, and fetched with their rows.
+        """Query the index: return the k best hits for each query, encoded, searched for, fetched with rows.
 
         A query without a vector finds nothing by vectors, one without a known word nothing by words.
 
@@ -244,7 +244,7 @@ class OpenTextIndex(OpenIndex):
     def found(
         self, texts: Sequence[str], k: int, options: QueryOptions, known: EncodedBatch | None = None
     ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
-        """Return the mode of each query, its k best rows, not fetched, and the queries encoded, where that was needed.
+        """Return the mode of each query, its k best rows, not fetched, and the queries encoded.
 
         Args:
             texts: the queries, none blank.
@@ -297,7 +297,7 @@ class OpenTextIndex(OpenIndex):
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """Return the error that says that no query found anything, and why where that is known."""
+        """Return the error that no query of the index found anything, and why where that is known."""
         # An id was asked for.
         if asked and options.where is None and "record_id" in self._columns.names:
             condition = "id = '" + asked.replace("'", "''") + "'"
@@ -327,7 +327,7 @@ class OpenTextIndex(OpenIndex):
         return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
-        """Return the values of the columns that a condition names, of those that have few, as text."""
+        """Return the values of the columns that a query's condition names, of those that have few."""
         from wordpipe.search import quoted
 
         listed = []
@@ -373,7 +373,7 @@ class OpenTextIndex(OpenIndex):
         return (options.feedback or 0) if options.mode == "lexical" else 0
 
     def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
-        """Put into every hit which words of the query and of its text carried its score, as `explain`.
+        """Explain every hit of a query: which words of the query and of its text carried its score.
 
         A cosine is a sum over pairs of words (see encoders/encoder.py), BM25 a sum over terms, and a hybrid score adds the
         two, each normalised and weighted. Where the query was moved by feedback, the cosine is what is left of that sum, and
@@ -418,7 +418,7 @@ class OpenTextIndex(OpenIndex):
         return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
 
     def _unknown(self, batch: EncodedBatch, chosen: Sequence[ChosenMode]) -> list[dict[str, list[str]]]:
-        """Return every text's unknown words; the first few that stand in no text come with words of like spelling."""
+        """Return every query's unknown words; the first few come with words of like spelling."""
         suggest: Callable[[str], list[str]] = getattr(self.encoder, "suggest", lambda _: [])
         standing = {word for choice in chosen for word in choice.by_words}
         if any(choice.mode != "dense" for choice in chosen):  # found by words, if not by vectors

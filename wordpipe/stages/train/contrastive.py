@@ -133,7 +133,7 @@ class _FirstEncoder:
 def _first_encoder(
     job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer, data: bytes, counts_V: npt.NDArray[np.int64]
 ) -> _FirstEncoder:
-    """Return the transformer encoder that the settings name, before its first step.
+    """Return the transformer encoder of a contrastive training before its first step.
 
     A token weighs a / (a + p), p its share of the text, times the length of the vector it began with, whose own weight that
     is. Special tokens say nothing of a text and weigh nothing. What they weighed in the model that is trained further, they
@@ -185,7 +185,7 @@ def _first_encoder(
 
 
 def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
-    """Return the pooling of the settings, else that of the given model with the weights of its tokens.
+    """Return the pooling of a contrastive training's settings, else that of the given model.
 
     Raises:
         ArtifactError: weights of another number of tokens.
@@ -208,7 +208,7 @@ def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: in
 def _fresh_encoder(
     settings: ContrastiveSettings, tokenizer: Tokenizer, special: SpecialIds, width: int | None
 ) -> LanguageModel:
-    """Return a transformer with fresh weights, as wide as the given vectors if their width is a multiple of 64."""
+    """Return a transformer with fresh weights for contrastive training."""
     dim = settings.dim or (width if width and width % _HEAD == 0 else None)
     shape = {"preset": settings.preset, "dropout": settings.dropout, "dim": dim, "n_layers": settings.n_layers}
     config = model_config(MaskedSettings.make(shape), "encoder", n_tokens=number_of_ids(tokenizer), special=special)
@@ -218,7 +218,7 @@ def _fresh_encoder(
 def _token_vectors(
     job: Job, vectors: Artifact, tokenizer: Tokenizer, data: bytes
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return a row of given vectors for each token id, and which ids have one."""
+    """Return a row of given vectors for each token id of a contrastive training, and which ids have one."""
     # vectors of words, or of a model that is no table, are refused
     facts = vectors.manifest.facts
     if vectors.kind == "model" and facts.get("encoder") != "static":
@@ -244,7 +244,7 @@ def _token_vectors(
 
 
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
-    """Return the encoder that `--teacher` names, as a function; it reads the text that ids stand for."""
+    """Return the encoder that `--teacher` names, for contrastive training, as a function."""
     from wordpipe.encoders.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 
@@ -259,7 +259,7 @@ def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> T
 
 
 def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSettings) -> None:
-    """Write the transformer encoder's folder, which transformers and sentence-transformers load."""
+    """Write the folder of the transformer encoder that contrastive training made."""
     model, config = start.model, start.model.config
     ids = config.special_ids | {"unk": start.special.unk}
     tokenizer, names = framed_tokenizer(data, ids, frame=FRAMES["encoder"], vocab_size=config.vocab_size)
@@ -284,7 +284,7 @@ def contrast_text(
     job: Job, source: Artifact, settings: EncoderSettings, ids_of: IdsOf, *, vocab_size: int,
     column: Literal["ids", "word_ids"],
 ) -> tuple[PairText, FilePairs | None]:  # fmt: skip
-    """Return the documents as rows of ids, with titles where pairs of titles are wanted, and the user's own pairs.
+    """Return the documents of a contrastive training as rows of ids, with titles, and the user's pairs.
 
     Args:
         job: its scratch folder holds the text as long as it is used; the file of pairs becomes an input.
@@ -320,7 +320,7 @@ def contrast_text(
 
 
 def check_pairs(settings: EncoderSettings) -> None:
-    """Open the file of pairs before the text is prepared, which takes minutes.
+    """Open the file of pairs of a contrastive training before the text is prepared.
 
     Raises:
         InputError: it is none, as far as its first rows tell.
@@ -340,7 +340,7 @@ def pair_kinds(settings: EncoderSettings) -> list[str]:
 
 
 def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
-    """Return the corpus named by the manifest of the tokens, if it is still the same one."""
+    """Return the corpus of a contrastive training's tokens, if it is still the same one."""
     entry = source.manifest.inputs[0]
     if entry.kind != "corpus" or entry.path is None:
         return None
@@ -353,7 +353,7 @@ def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
 
 
 def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
-    """Yield the ids of the title of each document."""
+    """Yield the ids of the title of each document, for contrastive pairs."""
     starts = DocumentStarts()
     for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
         if batch.num_rows:

@@ -49,7 +49,7 @@ def finish(trained: PathLike, *, cool_down: bool = False, run: RunOptions | None
 
 
 def _stopped_run(path: Path) -> StoppedRun:
-    """Return the stopped training that a path names.
+    """Return the stopped training that `finish` is to end.
 
     Raises:
         ArtifactError: there is none, or several.
@@ -73,7 +73,7 @@ def _stopped_run(path: Path) -> StoppedRun:
 
 
 def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
-    """Return command, settings and arguments of a stopped training.
+    """Return command, settings and arguments of a stopped training, for `finish`.
 
     Raises:
         ArtifactError: its checkpoint does not name them: it is of an earlier version, or damaged, or its texts were in memory.

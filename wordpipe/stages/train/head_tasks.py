@@ -133,7 +133,7 @@ class HeadTask:
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """Yield the examples of each record, ids and their target; most records have one, a long passage has several."""
+        """Yield the examples of each record for the head's task, ids and their target."""
         encoded = encoder.encode([record.texts for record in records], words=self.per_word)
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
@@ -143,7 +143,7 @@ class HeadTask:
         raise NotImplementedError
 
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
-        """Return the warning that so many tokens, or words, of so many texts are not read."""
+        """Return the task's warning that so many tokens, or words, of so many texts are not read."""
         return (
             f"{texts:,} texts are longer than {max_len:,} {unit}: {cut:,} {unit} at the end of these texts were left "
             "out"
@@ -167,7 +167,7 @@ class HeadTask:
 
 
 def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) -> Calibrated:
-    """Return a temperature that calibrates probabilities, where one answer of each text is right.
+    """Return a temperature that calibrates a task's probabilities, where one answer is right.
 
     Args:
         logits_NV: of the answers.
@@ -202,7 +202,7 @@ class ClassifierTask(HeadTask):
 
     @property
     def _kind(self) -> str:
-        """Return the kind of labels: one, several, or a score."""
+        """Return the kind of labels of the task: one, several, or a score."""
         if self._settings.problem != "auto":
             return str(self._settings.problem)
         is_score = self._looks["fraction"] and self._words <= _FEW_WORDS * self._numbers
@@ -222,6 +222,7 @@ class ClassifierTask(HeadTask):
 
     def look(self, value: Any, where: str) -> None:
         # a corpus has labels as strings, or as lists of strings
+        """Look at the labels of the task."""
         if isinstance(value, list):
             self._looks["list"] = True
         elif value is not None:
@@ -238,7 +239,7 @@ class ClassifierTask(HeadTask):
                 self._words, self._word = self._words + 1, self._word if self._words else (str(value), where)
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """Return the label of a text: a name, a tuple of names, or a number."""
+        """Return the label of a text for the task: a name, a tuple of names, or a number."""
         del text
         if self._kind == "several" and isinstance(value, list | str | None):
             names = [value] if isinstance(value, str) else value or []
@@ -256,7 +257,7 @@ class ClassifierTask(HeadTask):
 
     @staticmethod
     def _number(value: Any, where: str) -> float:
-        """Return the score of a text as a number."""
+        """Return the score of a text as a number, for the task."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -296,6 +297,7 @@ class ClassifierTask(HeadTask):
                 model.classifier.bias.fill_(labelled.scores[0] / max(1.0, labelled.scores[1]))
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
+        """Return the figures of the task of labels on held-out texts."""
         scores_NV, wanted_NV = np.stack(found), np.stack(wanted)
         names = labelled.counts.names
         if self.problem == "regression":
@@ -313,6 +315,7 @@ class ClassifierTask(HeadTask):
         return {"micro_f1": micro_score(given, true).f1, "macro_f1": macro}
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
+        """Calibrate the task of labels on held-out texts."""
         if self.problem == "regression":
             return Calibrated()
         logits_NV, wanted_NV = np.stack(found), np.stack(wanted)
@@ -335,7 +338,7 @@ class TaggerTask(HeadTask):
     name, per_word, column, option, settings = "tagger", True, "tags", "--tags-field", TaggerSettings
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """Return a tag for each word of a text."""
+        """Return a tag for each word of a text, for the task of taggers."""
         n_words = len(words_of(text))
         if value is None or len(value) != n_words or not all(str(tag or "").strip() for tag in value):
             raise InputError(
@@ -362,7 +365,7 @@ class TaggerTask(HeadTask):
         return [float(tags.index(tag)) for tag in record.label]
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """Return F1 of spans, where the tags mean spans, and the share of right tags."""
+        """Return the task's F1 of spans, where the tags mean spans, and the share of right tags."""
         tags, right, total = self._tags(labelled), 0, 0
         given: list[list[Any]] = []
         true: list[list[Any]] = []
@@ -425,7 +428,7 @@ class ReaderTask(HeadTask):
         self._held_out: list[_Question] = []
 
     def read(self, value: Any, text: str, where: str) -> Any:
-        """Return the answers as pairs of characters, () of a question without an answer; None where answers are missing."""
+        """Return the answers as pairs of characters, for the task of readers; None where answers are missing."""
         if value is None:
             return None
         spans = tuple((span["start"], span["end"]) for span in value)
@@ -449,12 +452,13 @@ class ReaderTask(HeadTask):
         return 2
 
     def encoder(self, tokenizer: "Tokenizer", max_len: int) -> PassageEncoder:
+        """Return the encoder of passages for the task of readers."""
         return PassageEncoder(tokenizer, max_len, self.reading)
 
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """Yield the windows of each question; of several answers the most frequent is learned, of equal ones the first."""
+        """Yield the windows of each question, for the task of readers; the most frequent answer is learned."""
         del labelled
         for record, passage in zip(records, encoder.encode([record.texts for record in records]), strict=True):
             tokens = None
@@ -476,7 +480,7 @@ class ReaderTask(HeadTask):
         )
 
     def _candidates(self, found: Scores) -> list[Candidates]:
-        """Return the best answers of each held-out question; `found` are the scores of all windows."""
+        """Return the reader's best answers of each held-out question, to calibrate the task."""
         windows = iter(found)
         return [
             best_candidates(one.passage, [next(windows) for _ in one.passage.windows], self.reading)
@@ -484,7 +488,7 @@ class ReaderTask(HeadTask):
         ]
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """Return F1 of the words of an answer, and exact matches, as SQuAD counts them; an answer is always given."""
+        """Return the figures of the task of readers: F1 of the words of an answer, and exact matches."""
         del wanted, labelled
         said = [
             answered(one.passage, best, self.reading, 1.0, self._threshold_of_training).answer
@@ -498,7 +502,7 @@ class ReaderTask(HeadTask):
         return None if all(one.spans for one in self._held_out) else 0.5
 
     def _measured(self, said: Sequence[str]) -> dict[str, float]:
-        """Return F1 and exact match of answers to the held-out questions."""
+        """Return F1 and exact match of answers to the held-out questions of the task."""
         right = [one.answers for one in self._held_out]
         return {
             "f1": float(answer_f1(said, right).mean()),
@@ -506,7 +510,7 @@ class ReaderTask(HeadTask):
         }
 
     def calibrated(self, found: Scores, wanted: Scores) -> Calibrated:
-        """Return a temperature, by the questions whose answer is among the best; a threshold where some have no answer."""
+        """Calibrate the task of readers: a temperature, and a threshold where some have no answer."""
         del wanted
         # the temperature, by all questions
         candidates, questions = self._candidates(found), self._held_out
@@ -535,7 +539,7 @@ class ReaderTask(HeadTask):
 
 
 def _right(question: _Question, found: Candidates) -> int:
-    """Return the right place among a reader's answers: no answer (0) or one of the candidates; -1: neither."""
+    """Return the right place among a reader's answers, to calibrate the task; -1: none."""
     if not question.spans:
         return 0
     known = {

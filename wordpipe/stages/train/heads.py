@@ -137,7 +137,7 @@ class Start(Protocol):
         self, settings: HeadSettings, head: HeadConfig, task: HeadTask, labelled: Labelled, examples: LabelledExamples,
         held_out: LabelledExamples, **given: Any,
     ) -> Trainer[HeadLearner[Any]]:  # fmt: skip
-        """Return a training of a fresh head; `given`: see `head_trainer`."""
+        """Return a training of a fresh head on a transformer; `given`: see `head_trainer`."""
         ...
 
     def shown(self, learner: HeadLearner[Any]) -> str:
@@ -205,6 +205,7 @@ class _TransformerStart:
         return f"{learner.model.config.architecture} of {learner.model.config.n_layers} layers"
 
     def save(self, job: Job, learner: HeadLearner[Any]) -> dict[str, Any]:
+        """Write the folder of a model with a trained head."""
         assert self._seen is not None
         model = self._seen.whole(learner.model)
         save_headed(model, job.write)
@@ -242,7 +243,7 @@ class _Training:
         return self.task.head(self.labelled, self.settings.dropout)
 
     def write_examples(self) -> tuple[LabelledExamples, LabelledExamples]:
-        """Write the texts to learn from, and those held out, as flat files.
+        """Write the texts that a head learns from, and those held out, as flat files.
 
         Raises:
             InputError: no text is held out whose label is among those that are learned.
@@ -279,7 +280,7 @@ class _Training:
         return train, held_out
 
     def train_all(self, examples: LabelledExamples, held_out: LabelledExamples) -> Trainer[HeadLearner[Any]]:
-        """Train a model for each seed, and return the best one."""
+        """Train a head for each seed, and return the best model."""
         best: Trainer[HeadLearner[Any]] | None = None
         scores: list[float] = []
         made = 0  # steps of all models
@@ -328,7 +329,7 @@ class _Training:
         return best
 
     def finish(self, trainer: Trainer[HeadLearner[Any]]) -> None:
-        """Measure the best weights, calibrate, and write the folder."""
+        """Measure a head's best weights, calibrate, and write the folder."""
         job, learner = self.job, trainer.learner
         write_log(job, trainer)
         # the figures of the best weights take the place of the last ones

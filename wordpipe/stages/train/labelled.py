@@ -73,7 +73,7 @@ class Labelled:
             yield from self._record(row)
 
     def batches(self, job: Job, size: int) -> Iterator[list[Record]]:
-        """Yield records with known labels, some at a time, and report how many are read."""
+        """Yield labelled records with known labels, some at a time, and report how many are read."""
         known, total, done = {*self.counts.names}, self.n_train + self.n_held_out, 0
         there = (one for one in self.records() if known.issuperset(self.task.names_of(one.label)))
         while some := list(islice(there, size)):
@@ -97,7 +97,7 @@ class Labelled:
 
 
 def require_columns(source: Artifact, task: "HeadTask") -> list[str]:
-    """Return the names of a corpus's columns. Raises InputError: a column that the task needs is missing."""
+    """Return the columns of a labelled corpus. Raises InputError: a column that the task needs is missing."""
     names: list[str] = read_schema(source, "corpus").names
     if missing := [column for column in (task.column, *task.also) if column not in names]:
         raise InputError(
@@ -108,7 +108,7 @@ def require_columns(source: Artifact, task: "HeadTask") -> list[str]:
 
 
 def share_held_out(source: Artifact, task: "HeadTask", held_out: float) -> tuple[float, dict[str, int]]:
-    """Return the share of the training split that is held out, so that with the validation split it is `held_out`.
+    """Return the share of the labelled training split that is held out.
 
     The task looks at the column of each record on the way.
 
@@ -165,7 +165,7 @@ def read_labelled(job: Job, source: Artifact, task: "HeadTask", held_out: float)
 
 
 def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
-    """Refuse too few records or labels; note the labels, and those that only held-out records have."""
+    """Refuse too few labelled records; note the labels, and those that only held-out records have."""
     names, where = labelled.counts.names, labelled.source.path
     if not labelled.n_train or not labelled.n_held_out:
         raise InputError(

@@ -61,7 +61,7 @@ class Prefixes:
         self.texts, self.missing, self.uncounted = Counter[str](), 0, 0
 
     def beside(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Sequence[Ids]]]:
-        """Yield the rows of the tokens with doc_id, batch by batch, and the ids before the source of each.
+        """Yield the rows of the tokens with doc_id, and the prefix before the source of each pair.
 
         Raises:
             ArtifactError: the corpus has other rows.
@@ -82,7 +82,7 @@ class Prefixes:
             yield batch, [self._of(text) for text in theirs[self._column].to_pylist()]
 
     def _of(self, text: str | None) -> Ids:
-        """Return the ids of a prefix, and count its text."""
+        """Return the ids of a prefix of pairs, and count its text."""
         if not text:
             self.missing += 1
             return ()
@@ -93,7 +93,7 @@ class Prefixes:
         return self._ids(text)
 
     def note(self, job: Job) -> None:
-        """Note and record the prefixes that the field of the corpus gave.
+        """Note and record the prefixes of pairs that the field of the corpus gave.
 
         Raises:
             InputError: nothing, in any row.
@@ -121,7 +121,7 @@ class Prefixes:
 
 
 def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
-    """Return a cached function from a text to its ids; it knows its tokenizer alone, so that both are freed together."""
+    """Return a cached function from a prefix of pairs to its ids."""
 
     @lru_cache(maxsize=_REMEMBERED)
     def ids(text: str) -> Ids:
@@ -131,7 +131,7 @@ def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
 
 
 def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
-    """Open the corpus that the manifest of tokens names, as an input of the job.
+    """Open the corpus of the tokens whose pairs are written to files, as an input of the job.
 
     Args:
         job: that reads it.
@@ -164,7 +164,7 @@ def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
 
 
 def _text_column(corpus: Artifact, field: str) -> str:
-    """Return the column of a corpus that holds a field of texts."""
+    """Return the column of a corpus that holds the prefixes of pairs."""
     schema = read_schema(corpus, "corpus")
     known = visible_columns(schema)
     if field not in known:
@@ -189,7 +189,7 @@ class _Ahead:
         self._batches, self._waiting, self._n = batches, list[pa.RecordBatch](), 0
 
     def take(self, n: int) -> pa.Table:
-        """Return the next `n` rows; fewer where there are no more."""
+        """Return the next `n` rows with prefixes of pairs; fewer where there are no more."""
         while self._n < n and (batch := next(self._batches, None)) is not None:
             self._waiting.append(batch)
             self._n += len(batch)
@@ -227,7 +227,7 @@ def prefixes_of(
 
 
 def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes) -> None:
-    """Write the pairs of each split to its files; count them, and warn of what was left out.
+    """Write the pairs of each split to files; count them, and warn of what was left out.
 
     Raises:
         WordpipeError: see `Prefixes`.
@@ -265,7 +265,7 @@ def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes)
 
 
 def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArray, prefixes: Sequence[Ids]) -> int:
-    """Append the pairs that are wanted; return how many had an empty side and were left out."""
+    """Append the wanted pairs to their files; return how many had an empty side and were left out."""
     sides, empty = [_lists(rows[column]) for column in ("ids", "ids_b")], 0
     for i in np.flatnonzero(wanted.to_numpy(zero_copy_only=False)).tolist():
         source, target = (ids[first[i] : first[i] + lengths[i]] for ids, first, lengths in sides)

@@ -78,7 +78,7 @@ Trained = Trainer[LanguageLearner]
 
 @cache
 def _function_of(name: str) -> Callable[..., Made]:
-    """Return the public function of a recipe, such as `train_mlm`."""
+    """Return the public function that pretrains by a recipe, such as `train_mlm`."""
     recipe = recipe_named(name)
 
     def train(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
@@ -149,7 +149,7 @@ def pretrain(
 def _train_on_ray(
     recipe: Recipe[Any], tokens: PathLike, output: PathLike, settings: PretrainSettings, run: RunOptions
 ) -> Made:
-    """Train in processes that Ray starts, which are sent names, paths and settings."""
+    """Pretrain in processes that Ray starts, which are sent names, paths and settings."""
     from wordpipe.engines import EngineOptions, work_together
 
     refuse_url(output)
@@ -165,13 +165,13 @@ def _train_there(
     name: str, tokens: PathLike, output: PathLike, settings: PretrainSettings, options: Mapping[str, Any], called: float,
     report: Report,
 ) -> Made:  # fmt: skip
-    """Train a language model in a process that Ray started."""
+    """Pretrain a language model in a process that Ray started."""
     begun = now() - max(0.0, time.time() - called)
     return pretrain(recipe_named(name), tokens, output, settings, RunOptions(report=report, called=begun, **options))
 
 
 def _write_inputs(job: Job, start: Start, data: Texts | PairTexts, prefixes: Prefixes | None) -> dict[str, Stream]:
-    """Write the training and held-out ids as flat files that are mapped into memory; return the streams of documents."""
+    """Write the training and held-out ids of a pretraining as flat files."""
     if prefixes is not None:
         assert isinstance(data, PairTexts)
         write_pairs(job, start.source, data, prefixes)
@@ -193,7 +193,7 @@ def _announce(
     job: Job, trainer: Trained, start: Start, data: Texts | PairTexts, streams: Mapping[str, Stream],
     counts_V: npt.NDArray[np.number] | None,
 ) -> None:  # fmt: skip
-    """Say and record what is going to be trained, and what it is compared with."""
+    """Say and record what is going to be pretrained, and what it is compared with."""
     plan, blocks = trainer.plan, trainer.learner.blocks
     is_pair = trainer.learner.model.config.architecture == "encoder-decoder"
     # what a step consists of
@@ -230,7 +230,7 @@ def _announce(
 
 
 def _note_shape(job: Job, trainer: Trained, step: str, seq_len: int) -> None:
-    """Say and record what is going to be trained; `step` is what one consists of."""
+    """Say and record what a pretraining consists of; `step` is what one step consists of."""
     config, plan = trainer.learner.model.config, trainer.plan
     weights = sum(weight.numel() for weight in trainer.learner.model.parameters())
     dtype, is_pair = trainer.execution.facts()["dtype"], config.architecture == "encoder-decoder"
@@ -254,7 +254,7 @@ def _note_shape(job: Job, trainer: Trained, step: str, seq_len: int) -> None:
 
 
 def _compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_smoothing: float) -> None:
-    """Say and record the loss of a model that knows only how frequent each label is."""
+    """Say and record, before pretraining, the loss of a model that knows only frequencies."""
     entropy = unigram_entropy(counts_V)
     job.facts["unigram_entropy"] = round(entropy, 6)
     job.note(f"a model that knows only the frequency of each token has loss {entropy:.3f}")
@@ -269,7 +269,7 @@ def _compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_
 
 
 def _warn_of_the_plan(job: Job, trainer: Trained, seq_len: int, text: int) -> None:
-    """Warn of sequences shorter than asked for, text that is repeated, a learning rate that never falls."""
+    """Warn before pretraining of short sequences, repeated text, a learning rate that never falls."""
     plan, blocks = trainer.plan, trainer.learner.blocks
     if blocks.seq_len < seq_len:
         job.warn(
@@ -291,7 +291,7 @@ def _warn_of_the_plan(job: Job, trainer: Trained, seq_len: int, text: int) -> No
 
 
 def _take_mean(job: Job, trainer: Trained) -> None:
-    """Take the mean of the weights where they were averaged, and measure the model once more."""
+    """Take the mean of the pretrained weights where they were averaged, and measure the model once more."""
     if (n_sets := trainer.learner.take_mean()) < 2:  # of one they are its own
         return
     job.counts["weights_averaged"] = n_sets
@@ -303,7 +303,7 @@ def _take_mean(job: Job, trainer: Trained) -> None:
 def _write_model(
     job: Job, trainer: Trained, model: Any, tokenizer_files: Mapping[str, bytes], settings: PretrainSettings
 ) -> None:
-    """Write the files of the language model's folder."""
+    """Write the files of the pretrained language model's folder."""
     if trainer.learner.skipped:
         job.counts["steps_skipped_overflow"] = trainer.learner.skipped
     has_perplexity = "unigram_entropy" in job.facts and "valid_loss" in job.metrics
@@ -323,7 +323,7 @@ def _write_model(
 
 
 def _tokenizer_files(recipe: Recipe[Any], start: Start) -> dict[str, bytes]:
-    """Return the tokenizer's files, which frame a text as in training; of an encoder-decoder also those of the targets."""
+    """Return the tokenizer's files of a pretrained model, which frame a text as in training."""
     config, special = start.model.config, start.opened.special
     ids = config.special_ids | {"unk": special.unk}
     tokenizer, names = framed_tokenizer(

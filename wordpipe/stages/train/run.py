@@ -32,7 +32,7 @@ _BYTES_PER_WEIGHT = 12  # float32: the weight, its gradient, its momentum
 
 
 def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
-    """Return a model with fresh weights.
+    """Return a model with fresh weights, for a run of a training.
 
     Raises:
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory of this machine:
@@ -53,7 +53,7 @@ def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
 
 
 def special_ids(tokenizer: Tokenizer, architecture: Architecture, given: Mapping[str, int] | None = None) -> SpecialIds:
-    """Return the special ids of a training: the tokenizer's, unless a given model names others."""
+    """Return the special ids of a training run: the tokenizer's, unless a given model names others."""
     roles: dict[str, int | None] = {
         role: tokenizer.token_to_id(name) for role, name in special_names(tokenizer).items()
     }
@@ -69,7 +69,7 @@ def with_special_ids(model: M, config: ModelConfig, special: SpecialIds) -> M:
 
 
 def reshaped(model: M, config: ModelConfig) -> M:
-    """Return a model with the same weights that differs in dropout, length or special ids."""
+    """Return a run's model with the same weights and another dropout, length or special ids."""
     if config == model.config:
         return model
     other: Any = type(model)(config)
@@ -78,7 +78,7 @@ def reshaped(model: M, config: ModelConfig) -> M:
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a tokens artifact with one column of ids; how many are read is reported."""
+    """Yield the rows of a tokens artifact that a training run reads, with one column of ids."""
     total, done = row_count(source, "tokens"), 0
     for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
         yield batch
@@ -98,7 +98,7 @@ def run_training(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[Any], Step], None]) -> None:
-    """Train to the end; report the step at every step, and what was measured and noted.
+    """Run a training to its end; report every step, and what was measured and noted.
 
     Args:
         job: that reports.
@@ -131,7 +131,7 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
 
 
 def write_log(job: Job, trainer: Trainer[Any]) -> None:
-    """Write the steps of a training that is done, and take its figures as those of the job."""
+    """Write the log of the steps of a training run, and take its figures as those of the job."""
     job.bitwise, job.threads = trainer.bitwise, trainer.threads
     note_ending(job, trainer)
     with job.table("steps", STEPS, single=True, log=True) as log:
@@ -149,7 +149,7 @@ def write_log(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def note_ending(job: Job, trainer: Trainer[Any]) -> None:
-    """Record how many steps there were, where the settings alone do not tell."""
+    """Record how many steps a training run had, where the settings alone do not tell."""
     if trainer.limit is not None:
         job.facts["within"] = trainer.limit.facts(trainer.step) | {"minutes": job.settings.model_dump()["minutes"]}
         job.bitwise = job.bitwise and trainer.plan.steps == trainer.limit.most
@@ -160,7 +160,7 @@ def note_ending(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
-    """Note how many steps are planned for the time, where that is new; return how many plans there were."""
+    """Note how many steps a training run plans for the time, where that is new."""
     if trainer.limit is None or len(trainer.limit.planned) == said:
         return said
     total, limit = trainer.plan.steps, trainer.limit
@@ -189,7 +189,7 @@ def _warn(job: Job, trainer: Trainer[Any], warned: int) -> int:
 
 
 def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
-    """Note the loss of a validation, with its perplexity or its share of matching texts found."""
+    """Note the loss of a validation in a training run, with its perplexity."""
     # a perplexity is of guessed tokens, and of no sum of several losses
     is_of_tokens = "generator_loss" not in trainer.metrics
     more = "" if not is_of_tokens or (value := perplexity(step.loss)) is None else f", perplexity {value:.1f}"
@@ -202,7 +202,7 @@ def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
 
 
 def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
-    """Return the state of a finished training, kept beside its model so that it can be extended.
+    """Return the state of a finished training run, kept beside its model so that it can be extended.
 
     Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
     """
@@ -211,7 +211,7 @@ def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
 
 
 def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
-    """Train either encoder to the end, and note and count what is to be known of its pairs."""
+    """Run a training of either encoder to the end, and note and count its pairs."""
     for line in pairs.notes:
         job.warn(line)
     job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": trainer.plan.steps}

@@ -134,7 +134,7 @@ def _usual_frame(recipe: Recipe[Any], style: str, *, is_paired: bool) -> tuple[s
 
 
 def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
-    """Return True if second texts of pairs are learned.
+    """Return True if the training that starts learns second texts of pairs.
 
     Raises:
         ArtifactError: there are none, or they have a vocabulary of their own, which a decoder has not.
@@ -157,7 +157,7 @@ def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
 
 
 def _target_tokenizer(source: Artifact, of_sources: Tokenizer) -> tuple[Tokenizer, bytes] | None:
-    """Return the tokenizer of the second texts, and its file, where they have one of their own.
+    """Return the tokenizer of the second texts, and its file, as a training starts.
 
     Raises:
         ArtifactError: its special tokens have other ids: a model has one start, one end and one padding for both sides.
@@ -194,7 +194,7 @@ class _StartWeights:
 def _start_weights(
     job: Job, recipe: Recipe[Any], settings: PretrainSettings, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
 ) -> _StartWeights:  # fmt: skip
-    """Return the weights that a training begins with: of a teacher, of a given model, or of a finished training."""
+    """Return the weights that a training starts with: of a teacher, of a given model, or a finished one."""
     has_two_stacks, seed = recipe.architecture == "encoder-decoder", settings.seed
     # a student of a teacher
     if (path := settings.given("teacher")) is not None:
@@ -225,7 +225,7 @@ def _start_weights(
 
 
 def _student(job: Job, teacher: Given, settings: Any) -> _StartWeights:
-    """Return the weights of a smaller model with some layers of its teacher's."""
+    """Return the weights that a smaller model starts with: some layers of its teacher's."""
     its = one_stack(teacher.model)
     shape = student_config(its.config, settings.n_layers)
     student = start_from_teacher(its, shape, settings.seed)
@@ -236,7 +236,7 @@ def _student(job: Job, teacher: Given, settings: Any) -> _StartWeights:
 def _two_stacks(
     job: Job, path: Path, given: Given, settings: Any, tokenizer: Tokenizer, target: tuple[Tokenizer, bytes] | None
 ) -> tuple[EncoderDecoder, tuple[str, str] | None]:
-    """Return the encoder-decoder to start from, or one with a fresh decoder on a given encoder; and its source's frame."""
+    """Return the encoder-decoder to start from, and its source's frame."""
     if isinstance(given.model, EncoderDecoder):
         has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
         if wanted not in (None, has):
@@ -265,7 +265,7 @@ def _two_stacks(
 
 
 def _new_model(job: Job, settings: PretrainSettings, opened: Opened, data: bytes) -> Any:
-    """Return a model with fresh weights, but for the embeddings of tokens that have word vectors.
+    """Return a model with fresh weights to start from, but for embeddings by word vectors.
 
     Raises:
         ArtifactError: vectors of words, or of the tokens of another tokenizer.
@@ -340,7 +340,7 @@ def given_model(
 
 
 def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
-    """Return the roles of what a tokenizer puts before and after a text, if that is one of our frames of a source."""
+    """Return the roles of what a start model's tokenizer puts before and after a text."""
     ids = {name: tokenizer.token_to_id(token) for name, token in special_names(tokenizer).items()}
     before, after = frame_of(tokenizer)
     for first, last in (FRAMES["encoder"], FRAMES["framed source"], FRAMES["source"]):
@@ -350,7 +350,7 @@ def read_frame(tokenizer: Tokenizer) -> tuple[str, str] | None:
 
 
 def _check_target(model: Artifact | Path, decoder_vocab_size: int, target: Tokenizer | None, path: Path) -> None:
-    """Refuse a model that writes other tokens than the second texts have."""
+    """Refuse to start from a model that writes other tokens than the second texts have."""
     from wordpipe.stages.models import target_tokenizer
 
     theirs = target_tokenizer(model) if decoder_vocab_size else None
@@ -379,7 +379,7 @@ def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[
 
 
 def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path: Path) -> None:
-    """Refuse a model whose tokenizer gives tokens other ids than the tokenizer of the tokens does."""
+    """Refuse to start from a model whose tokenizer gives tokens other ids."""
     if known == wanted:
         return
     other = min(token for token in known.keys() | wanted.keys() if known.get(token) != wanted.get(token))
@@ -395,7 +395,7 @@ def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path
 def vectors_of_words(
     job: Job, words: Artifact, tokenizer: Tokenizer, data: bytes
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return a row of a words artifact's vectors for each token id, and which ids have one.
+    """Return word vectors to start from, a row for each token id, and which ids have one.
 
     Raises:
         ArtifactError: vectors of the tokens of another tokenizer.
@@ -450,7 +450,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tupl
 def _check_same_settings(
     settings: PretrainSettings, command: str, before: Mapping[str, Any], now: str, where: Path
 ) -> None:
-    """Refuse to extend a finished training with other settings."""
+    """Refuse to start the extension of a finished training with other settings."""
     wanted = {
         name: value for name, value in settings.recipe().items() if name in before and name not in EXTENSION_SETTINGS
     }
@@ -470,7 +470,7 @@ def _check_same_settings(
 
 
 def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str, Any]) -> None:
-    """Warn of settings of the learning rate that have changed because they were not given again."""
+    """Warn, as an extension starts, of settings of the learning rate that were not given again."""
     unsaid = [
         name
         for name in LEARNING_RATE_SETTINGS
@@ -482,7 +482,7 @@ def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str
 
 
 def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:
-    """Return how a setting is written on a command line."""
+    """Return how a setting of a training that starts is written on a command line."""
     flag = name.replace("_", "-")
     if not cls.model_fields[name].option and value is not None:
         return f"--set {name}={json.dumps(value) if isinstance(value, bool) else value}"

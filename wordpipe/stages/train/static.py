@@ -154,7 +154,7 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
 
 
 def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
-    """Return how often a word must come to have a row; of a large text, a table has no room for words that came once."""
+    """Return how often a word must come to have a row in the static encoder's table."""
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
         job.note(
@@ -166,7 +166,7 @@ def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
 
 
 def _words(source: Artifact, min_count: int) -> _Units:
-    """Return the words of the text that are common enough for a row in the static table.
+    """Return the words of the text that are common enough for a row in the static encoder's table.
 
     Raises:
         ConfigError: more than a twentieth of the text is words of scripts without spaces.
@@ -267,7 +267,7 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
 
 
 def _weights(settings: StaticSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:
-    """Return the first weights of the words, (V,), and those in the lexical part."""
+    """Return the first weights of the static encoder's words, (V,), and those in the lexical part."""
     if settings.word_weighting == "idf":
         weights = passage_weights(text, stems)
         return weights, weights
@@ -315,7 +315,7 @@ def _table_of(job: Job, settings: StaticSettings, words: Sequence[str], text: Pa
 
 
 def _words_of(artifact: Artifact) -> tuple[Sequence[str], bool]:
-    """Return the word or token of each row of a static encoder, and whether they are written in byte letters."""
+    """Return the word or token of each row of a given static encoder."""
     data = artifact.read(TOKENIZER)
     if (listed := listed_words(data)) is not None:
         return listed[0], False
@@ -329,7 +329,7 @@ def _spelled(tokenizer: Tokenizer) -> list[str]:
 
 
 def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
-    """Refuse vectors of words for a table of tokens, and of tokens for a table of words."""
+    """Refuse vectors of words for a static table of tokens, and of tokens for one of words."""
     if (unit := artifact.manifest.facts.get("unit", "word")) != settings.unit:
         raise ArtifactError(
             "the vectors have another unit than this training", where=artifact.path, got=unit, expected=settings.unit,
@@ -340,7 +340,7 @@ def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
 def _stem(
     words: Sequence[str], unit: str, text: PairText, *, stop_words: bool = True
 ) -> Callable[[list[str]], list[str]]:
-    """Return a function that stems in English, if the text is English; else words are their own stems.
+    """Return a function that stems words of a static table in English, if the text is English.
 
     The stem of a stop word is itself where `stop_words`, else empty.
     """
@@ -354,7 +354,7 @@ def _stem(
 
 
 def _is_english(words: Sequence[str], unit: str, text: PairText) -> bool:
-    """Return True if the first sentences of the text are English."""
+    """Return True if the first sentences that a static encoder learns from are English."""
     bounds = zip(text.rows.offsets[:_SAMPLE], text.rows.offsets[1 : _SAMPLE + 1], strict=False)
     texts = (
         " ".join(_plain_word(words[number], unit) for number in text.rows.ids[first:last]) for first, last in bounds

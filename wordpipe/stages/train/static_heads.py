@@ -45,7 +45,7 @@ _ONLY_TRANSFORMERS = {"device": ("auto", "cpu"), "dtype": ("auto", "float32")}
 
 
 def names_word_vectors(path: Path) -> bool:
-    """Return True if a path is that of a `words` artifact or of a static encoder."""
+    """Return True if `--init` names word vectors or a static encoder, for a static head."""
     if not is_artifact(path):
         return False
     with Artifact(path, verify=False) as artifact:
@@ -114,7 +114,7 @@ class StaticStart:
         return settings.of_words(n_texts)
 
     def prepare(self, job: Job, labelled: Labelled, task: HeadTask) -> None:
-        """Give rows to the words, and the pairs of words, of the texts that are learned from.
+        """Give rows of the static head's table to the words, and pairs of words, of the texts to learn from.
 
         They begin as zeros, words as what their n-grams say where the table has n-grams. Where the table is frozen, zeros
         would stay zeros: nothing is added.
@@ -186,7 +186,7 @@ class StaticStart:
 
 
 def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any], bytes | None]:
-    """Return how a table's texts are cut into words, see `word_splitter`, and the tokenizer for it if one is needed."""
+    """Return how the table of a static head cuts texts into words, and the tokenizer if one is needed."""
     facts = artifact.manifest.facts
     if artifact.kind == "words":
         has = TOKENIZER in files
@@ -201,7 +201,7 @@ def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any]
 
 
 def _units_of(tokenizer_json: bytes, n_rows: int) -> list[str]:
-    """Return the word or token of each row of a static encoder; of rows that stand for none a name that no text has."""
+    """Return the word or token of each row of the static encoder that a static head starts from."""
     listed = listed_words(tokenizer_json)
     if listed is not None:
         names = [*listed[0]]

@@ -163,7 +163,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
         job.counts["texts"] = written.texts
 
         def begin() -> Training:
-            """The training as it is before its first step."""
+            """Return the word2vec training as it is before its first step."""
             if backend == "gensim":
                 return GensimTraining(written, vocabulary, plan, held_out)
             training = NativeTraining(written, vocabulary, plan, held_out, *parts)
@@ -185,7 +185,7 @@ def train_word2vec(tokens: PathLike, *, output: PathLike, run: RunOptions | None
 
 
 def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> None:
-    """Say which settings the size of the text decided."""
+    """Say which settings of word2vec the size of the text decided."""
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
@@ -204,7 +204,7 @@ def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
 
 
 def _spellings(source: Artifact, unit: Literal["word", "token"]) -> pa.StringArray:
-    """Return the word (or token) of every id of a tokens artifact."""
+    """Return the word (or token) of every id of the tokens that word2vec learns from."""
     if unit == "token":
         tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
         return pa.array([tokenizer.id_to_token(number) or f"<{number}>" for number in range(number_of_ids(tokenizer))])
@@ -233,7 +233,7 @@ def _write_tables(
 def _start_from(
     job: Job, training: NativeTraining, old: Artifact, words: pa.StringArray, ngrams: NGrams | None
 ) -> None:
-    """Fill a fresh training with the vectors of another words artifact, for the words of both.
+    """Fill a fresh word2vec training with the vectors of another words artifact.
 
     Raises:
         ArtifactError: its vectors cannot be trained further, are of another kind, or of other words.
@@ -290,7 +290,7 @@ def _refuse_misfit(job: Job, old: Artifact) -> None:
 
 
 def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> npt.NDArray[np.int64]:
-    """Return for every row of an old table the row of `spelled` with the same word, (N,), -1 for none.
+    """Return for every row of an old words table the row of `spelled` with the same word, -1 for none.
 
     All at once: each look-up builds a table of all that is spelled first, 30 ms for 400,000 words.
     """
@@ -301,7 +301,7 @@ def _rows_in(old: Artifact, stem: str, column: str, spelled: pa.StringArray) -> 
 
 
 def _copy(old: Artifact, stem: str, rows: npt.NDArray[np.int64], target_VD: Floats) -> None:
-    """Copy the vectors of an old table to these rows, those at -1 to nowhere."""
+    """Copy the word vectors of an old table to these rows, those at -1 to nowhere."""
     done = 0
     for batch in read_batches(old, stem, ["vector"]):
         here = rows[done : done + len(batch)]
@@ -335,7 +335,7 @@ class TrainingRun:
         self._between = plan.checkpoint_seconds
 
     def resume(self) -> None:
-        """Fill the training with the newest checkpoint of the same recipe, if there is one."""
+        """Fill the word2vec training with the newest checkpoint of the same recipe, if there is one."""
         state = self._checkpoints.restore(self._load) if self.training.arrays() else None
         for note in self._checkpoints.notes:
             self._job.warn(note)
@@ -358,7 +358,7 @@ class TrainingRun:
         self._job.note(f"continuing a stopped run at {int(state['progress']['words']):,} words")
 
     def _end_early(self, done: int) -> None:
-        """End a stopped run where it is, or after a tenth more of its words."""
+        """End a stopped run of word2vec where it is, or after a tenth more of its words."""
         planned = self.training.total
         assert isinstance(self.training, NativeTraining), "the other backend keeps no checkpoints"
         if done == 0:
@@ -372,7 +372,7 @@ class TrainingRun:
             self.training.bitwise = False
 
     def run(self) -> None:
-        """Train word vectors to the end.
+        """Run `train word2vec` to the end: reports, checkpoints, the pace.
 
         Raises:
             Stopped: a stop signal came; what was learned is kept where the backend can go on from it.
@@ -431,7 +431,7 @@ class TrainingRun:
         return time.monotonic() - self._saved_at >= self._between
 
     def _follow_pace(self, step: Step) -> None:
-        """Plan the words that fit into a limit of time, as soon as the pace is known, and when it has changed."""
+        """Plan the words that word2vec trains in a limit of time, as soon as the pace is known."""
         self._replanned = self._replanned and not step.resting
         if self._limit is None:
             return
@@ -451,7 +451,7 @@ class TrainingRun:
                 self._job.note(f"{changed}{words} fit into {self._limit.shown}")
 
     def _save(self, step: Step) -> None:
-        """Save the state of the training; how long that takes decides when it is worth doing again."""
+        """Save the state of the word2vec training; how long that takes decides when it is done again."""
         if self._job.run.finish is not None:  # the stopped run stays where it was
             return
         start = time.monotonic()
@@ -475,7 +475,7 @@ class TrainingRun:
         return state
 
     def _add_to_log(self, step: Step, loss: float) -> None:
-        """Log a loss; one far above that of guessing ends the training."""
+        """Log a loss of word2vec; one far above that of guessing ends the training."""
         if loss > 2 * self._chance_loss:
             where, got, expected = f"epoch {step.epoch}", f"{loss:.4g} nats", f"less than {self._chance_loss:.4g}"
             what, hint = "the loss is far above the loss of random guessing", f"use a lower --lr (now {self._plan.lr})"
@@ -486,7 +486,7 @@ class TrainingRun:
         )  # fmt: skip
 
     def _report(self, step: Step) -> None:
-        """Report the progress, with the last losses that were measured."""
+        """Report the progress of `train word2vec`, with the last losses."""
         speed = f"{self._words_per_second(step):,.0f}"
         figures = {"epoch": str(step.epoch), "lr": f"{step.lr:.4f}", "words/s": speed}
         figures |= {f"{split} loss": f"{loss:.4f}" for split, loss in self._losses().items()}
