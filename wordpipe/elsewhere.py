@@ -156,7 +156,7 @@ def meant(name: str, known: Collection[str]) -> list[str]:
 
 
 def did_you_mean(name: str, known: Collection[str], shown: Callable[[str], str] = str) -> str:
-    """Return the question that names our setting, with the meaning of another program's values; "" without a suggestion.
+    """Return the question that names our setting for another program's name; "" without a suggestion.
 
     Args:
         name: what was said.

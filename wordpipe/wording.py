@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """True if a text can be written: an argument of the command line may hold bytes that are no UTF-8, as surrogates."""
+    """True if a text can be written: an argument of the command line may hold bytes that are no UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -135,7 +135,7 @@ class _Gradients:
         self._part_VD = None if wide is rows.hidden.dtype else torch.empty_like(rows.output)
 
     def add(self, here: slice, error_CV: Tensor) -> None:
-        """Add the gradients of a chunk, whose `error_CV` is softmax minus target, but for the target's even part."""
+        """Add the gradients of the cross-entropy of a chunk, whose `error_CV` is softmax minus target."""
         weights_C = self._rows.weights[here].to(error_CV.dtype)
         torch.mm(error_CV, self._rows.output, out=self.hidden_ND[here])
         self.hidden_ND[here] *= weights_C[:, None]
@@ -144,6 +144,7 @@ class _Gradients:
             self.bias_V += torch.mm(weights_C[None], error_CV)[0]
 
     def _add_output(self, error_CV: Tensor, hidden_CD: Tensor, *, first: bool) -> None:
+        """Add the gradients of the cross-entropy of a chunk by the output matrix."""
         if self._part_VD is None:
             torch.addmm(self.output_VD, error_CV.T, hidden_CD, beta=0.0 if first else 1.0, out=self.output_VD)
             return
@@ -155,7 +156,7 @@ class _Gradients:
             self.output_VD[begin : begin + _LABELS_AT_ONCE] += self._part_VD[begin : begin + _LABELS_AT_ONCE]
 
     def add_even_part(self, mean_D: Tensor) -> None:
-        """Add the gradients of the part -ε/V of every smoothed target: the same for every logit, so one row says it all."""
+        """Add the gradients of the even part of every smoothed target of the cross-entropy."""
         rows, V = self._rows, len(self.output_VD)
         weights_N = rows.weights.to(self.output_VD.dtype)
         self.hidden_ND -= (rows.smoothing * weights_N[:, None] * mean_D).to(self.hidden_ND.dtype)
@@ -197,7 +198,7 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
 
 
 def _surprise(z_CV: Tensor, labels_C1: Tensor, p_CV: Tensor | None, wide: torch.dtype) -> Tensor:
-    """Return -log softmax(z)[label], (C); the softmax goes to `p_CV` where it is given.
+    """Return the cross-entropy -log softmax(z)[label], (C).
 
     bfloat16: the probability of the label is rounded once, to 2⁻⁹ of itself: 0.002 nat of one target, either way as often.
     Where too little of it is left (beyond 87 nats) and where no gradient is wanted (validation), by log-probabilities.

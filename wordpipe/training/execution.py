@@ -72,7 +72,7 @@ class World:
         return self.rank * batch_size // self.size, (self.rank + 1) * batch_size // self.size
 
     def share(self, value: Any) -> Any:
-        """Return the first process's value in all processes; the others' arguments do not matter.
+        """Return the first process's value in all processes that execute a training.
 
         Args:
             value: anything that JSON holds.
@@ -84,7 +84,7 @@ class World:
 
     @contextmanager
     def first_goes_ahead(self) -> Iterator[None]:
-        """Let the first process go through a block before the others do.
+        """Let the first process of a training go through a block before the others do.
 
         Raises:
             PeerError: in the others, where the block raised in the first one; there its own error goes on.
@@ -101,7 +101,7 @@ class World:
             self._send({"value": None})
 
     def agree(self, signum: int | None) -> int | None:
-        """Return the largest signal number that any process brings, None if none does.
+        """Return the largest signal number that any process of the training brings, None if none does.
 
         Raises:
             PeerError: a process has called `fail`, or is gone.
@@ -109,7 +109,7 @@ class World:
         return signum if self.is_alone else self._agree(signum or 0, failed=False) or None
 
     def fail(self) -> None:
-        """Let `agree` fail in all other processes, as soon as they come there. Never raises."""
+        """Let `agree` fail in all other processes of the training, as soon as they come there. Never raises."""
         if not self.is_alone:
             try:
                 self._agree(0, failed=True)
@@ -129,7 +129,7 @@ class World:
                 dist.broadcast(tensor, src=0)
 
     def _agree(self, signum: int, *, failed: bool) -> int:
-        """Send a signal number, and whether this process failed, to all processes; return the largest number."""
+        """Send a signal number, and whether this process failed, to all processes of the training."""
         both = torch.tensor([signum, int(failed)])
         with _talking():
             dist.all_reduce(both, op=dist.ReduceOp.MAX)
@@ -158,7 +158,7 @@ class World:
 
 @contextmanager
 def join_world(wanted: Device) -> Iterator[World]:
-    """Meet the other processes, if `torchrun` (or what sets the same variables) started several.
+    """Meet the other processes that execute the training, if `torchrun` started several.
 
     Args:
         wanted: kind of device; with CUDA every process of a machine takes one of its own.
@@ -224,7 +224,7 @@ def _first_line(error: BaseException) -> str:
 
 @torch.no_grad()
 def sum_gradients(world: World, weights: Sequence[Tensor], loss: Tensor) -> None:
-    """Replace each gradient, and the loss, by its sum over all processes: one message, however many weights there are.
+    """Replace each gradient, and the loss, by its sum over all processes of the training.
 
     Args:
         world: the processes.
@@ -246,7 +246,7 @@ Number = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 def resolve_dtype(wanted: Number, device: torch.device) -> torch.dtype:
-    """Return the number format of matrix products that `wanted` means on a device.
+    """Return the number format of the training's matrix products that `wanted` means on a device.
 
     `auto` takes what the device has units for: bfloat16 on CUDA and on CPUs with AMX (two cores: 2.3 against 0.29 TFLOP/s) or
     AVX-512's bfloat16 (AMD EPYC, two cores: 0.90 against 0.43), float16 on CUDA cards older than bfloat16, else float32. A CPU
@@ -304,7 +304,7 @@ class LossScaler:
     grow_after = 2000  # steps, as in torch's GradScaler
 
     def accepts(self, norm: Tensor) -> bool:
-        """Return True if a step may be taken, by the length of its gradient; adapt the scale for the next step."""
+        """Return True if a step in float16 may be taken, by the length of its gradient; adapt the scale."""
         if not math.isfinite(float(norm)):
             self.scale, self.good_steps, self.skipped = self.scale / 2.0, 0, self.skipped + 1
             return False
@@ -352,7 +352,7 @@ class Execution:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def attention_kernels(self) -> AbstractContextManager[object]:
-        """Return the context in which attention takes the device's fastest kernel.
+        """Return the context in which a training's attention takes the device's fastest kernel.
 
         On Hopper cuDNN's is 1.7 to 2.3 times as fast as flash attention at the shapes of a training, and slower than it
         on other cards (0.82 on an A100); torch tries flash attention first everywhere.
@@ -364,7 +364,7 @@ class Execution:
         return sdpa_kernel([*first, *_OTHERS], set_priority=True)
 
     def loss_function(self) -> LossSum:
-        """Return `loss_sum`, compiled where that was chosen."""
+        """Return `loss_sum` as the execution computes it: compiled where that was chosen."""
         if not self.compiled:
             return loss_sum
         # the shapes of a training hardly change, and a program for any shape is slower: one for each stair of a mask rate that
@@ -374,7 +374,7 @@ class Execution:
         return torch.compile(loss_sum, dynamic=False)
 
     def facts(self) -> dict[str, Any]:
-        """Return what the last bits of a result depend on, but for the threads, which a resumed run takes over."""
+        """Return the facts of the execution that the last bits of a result depend on, but for the threads."""
         return {
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),

@@ -72,7 +72,7 @@ class ModelLearner(Generic[M]):
         return 0 if self.scaler is None else self.scaler.skipped
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """Take a step, see `Learner.take`; a gradient in float16 that overflowed changes nothing."""
+        """Let a learner take a step, see `Learner.take`; a gradient in float16 that overflowed changes nothing."""
         del step
         loss, n_targets = gradients.loss, gradients.n_targets
         sum_gradients(self.world, list(self._weights.values()), loss)
@@ -143,7 +143,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         self._n_summed = 0
 
     def gradients(self, step: int) -> Gradients:
-        """Leave the gradients of this process's rows with the weights.
+        """Leave the learner's gradients of this process's rows with the weights.
 
         They are those of the summed loss; with a scaler, of the mean loss times its scale.
 
@@ -164,7 +164,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
             torch.cuda.empty_cache()
 
     def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """Take a step, see `Learner.take`; the next batch is on its way meanwhile."""
+        """Let the learner take a step, see `Learner.take`; the next batch is on its way meanwhile."""
         try:
             found = super().take(step, gradients, lr)
         except torch.OutOfMemoryError as error:
@@ -200,7 +200,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return self._objective.targets(rows, generator, step / self._plan.steps)
 
     def validate(self) -> Measured | None:
-        """Measure the loss of held-out text."""
+        """Measure the learner's loss of held-out text."""
         if self._validation is None:
             return None
         with self.execution.attention_kernels():
@@ -229,7 +229,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return self.blocks.rows(order_B).to(self.execution.device)
 
     def _of_rows(self, step: int, targets: AnyTargets) -> Tensor:
-        """Return the loss summed over this process's targets, a scalar on the device; gradients are with the weights."""
+        """Return the learner's loss summed over this process's targets, a scalar on the device."""
         self.model.train()
         if self.model.config.dropout > 0.0:
             who = () if self.world.is_alone else (self.world.rank,)
@@ -256,7 +256,7 @@ class LanguageLearner(ModelLearner["Transformer"]):
 def assemble(
     settings: PretrainSettings, opened: Opened, model: "Transformer", held: Held, *, execution: Execution, **given: Any
 ) -> Trainer[LanguageLearner]:
-    """Return a training of a language model that is ready to run, by the recipe of its settings; see `assemble_learner`.
+    """Assemble the learner of a language model's training by the recipe of its settings.
 
     Args:
         settings: how to train.
@@ -283,7 +283,7 @@ def assemble_learner(
     seed: int | None = None, also: "Callable[[Transformer], dict[str, float]] | None" = None,
     ending: Ending = UNTIL_DONE,
 ) -> Trainer[LanguageLearner]:  # fmt: skip
-    """Return a training of a language model that is ready to run, resumed if `state_dir` holds its checkpoints.
+    """Assemble a learner: a language model's training that is ready to run, or resumed.
 
     Several processes call it together, each with the same arguments.
 
@@ -378,7 +378,7 @@ def pair_trainer(learner: L, settings: "EncoderSettings", n_pairs: int, **given:
 
 
 def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:
-    """Refuse a batch that the processes cannot divide evenly."""
+    """Refuse a batch that the processes of a learner cannot divide evenly."""
     share = min(settings.micro_batch or 1, max(1, plan.batch_size // world.size))
     if not world.is_alone and plan.batch_size % (world.size * share):
         raise ConfigError(
@@ -394,7 +394,7 @@ def _count(targets: AnyTargets) -> Tensor:
 
 
 def _too_large() -> BudgetError:
-    """Return the error of a device whose memory is too small for one sequence."""
+    """Return the error of a learner's device whose memory is too small for one sequence."""
     return BudgetError(
         "the memory of the device is too small for one sequence and the optimiser", where="micro_batch", got=1,
         hint="use a shorter --seq-len, --recompute, or a smaller --preset",

@@ -80,7 +80,7 @@ class Targets:
         return replace(self, **{name: value[first:last] for name, value in tensors.items()})
 
     def loss_sum(self, model: Any, label_smoothing: float) -> Tensor:
-        """Return the summed cross-entropy of the targets, float32; see `loss_sum`.
+        """Return the objective's summed cross-entropy of the targets, float32; see `loss_sum`.
 
         Only the positions to predict reach the head: with a vocabulary of 16,000 it costs more than all blocks of a small
         model.
@@ -90,7 +90,7 @@ class Targets:
 
 
 def guessed_loss_sum(model: Any, hidden_BKD: Tensor, targets: Targets, label_smoothing: float) -> Tensor:
-    """Return the cross-entropy of the guesses at some hidden states, summed over the targets, float32; see `loss_sum`."""
+    """Return an objective's cross-entropy of the guesses at some hidden states, summed."""
     return cross_entropy_sum(
         model.features_at(hidden_BKD.flatten(0, 1)), model.output_matrix, model.output_bias, targets.labels.flatten(),
         targets.weights.flatten(), label_smoothing,
@@ -158,7 +158,7 @@ class Units:
 def choose(
     kind: MaskUnit, special_BT: Tensor, word_starts_BT: Tensor | None, n_chosen: int, generator: torch.Generator
 ) -> Choice:
-    """Choose at random the tokens that are hidden.
+    """Choose at random the tokens that are masked.
 
     Args:
         kind: what is hidden together.
@@ -192,12 +192,12 @@ def word_numbers(word_starts_BT: Tensor) -> Tensor:
 
 
 def word_units(priority_BW: Tensor, word_BT: Tensor) -> Units:
-    """Return words as units to hide, each with its own priority (W = T: there are never more words than tokens)."""
+    """Return words as units to mask."""
     return Units(priority_BW.gather(1, word_BT), word_BT, word_BT)
 
 
 def span_lengths(draw: Tensor) -> Tensor:
-    """Return the words of each hidden span: geometric, p = 0.2, and at most 10, which makes 3.8 on average. int64.
+    """Return the words of each masked span: geometric, p = 0.2, and at most 10. int64.
 
     The distribution is cut off at 10 and scaled up, as in SpanBERT's code; to count all longer spans as 10 would make 4.5.
 
@@ -209,7 +209,7 @@ def span_lengths(draw: Tensor) -> Tensor:
 
 
 def span_units(priority_BW: Tensor, length_BW: Tensor, word_BT: Tensor, special_BT: Tensor) -> Units:
-    """Return spans of words as units to hide; a special token ends a span.
+    """Return spans of words as units to mask; a special token ends a span.
 
     Args:
         priority_BW: of the span that sets out from each word.
@@ -230,7 +230,7 @@ def span_units(priority_BW: Tensor, length_BW: Tensor, word_BT: Tensor, special_
 
 
 def take(units: Units, special_BT: Tensor, n_chosen: int) -> tuple[Tensor, Tensor]:
-    """Take the `n_chosen` ordinary positions of highest score to hide, equal ones from left to right.
+    """Take the `n_chosen` ordinary positions of highest score to mask, equal ones from left to right.
 
     Returns:
         positions: (B, K), int64.
@@ -311,7 +311,7 @@ class Masked(LanguageObjective):
         self._ordinary_ids = torch.nonzero(~is_special_V).flatten().to(device)
 
     def rate_at(self, progress: float) -> float:
-        """Return the mask rate when this share of the steps is done.
+        """Return the masking rate when this share of the steps is done.
 
         It goes from `rate` to `rate_end` in a staircase of `RATE_STEPS` equally long stairs, the first and the last of
         which have the two rates themselves; over the whole training the mean is (rate + rate_end) / 2.
@@ -320,7 +320,7 @@ class Masked(LanguageObjective):
         return self.rate + (self.rate_end - self.rate) * stair / (RATE_STEPS - 1)
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Choose and hide tokens of the sequences.
+        """Choose tokens of the sequences and mask them.
 
         Args:
             rows: of `Blocks`, on the device.
@@ -337,7 +337,7 @@ class Masked(LanguageObjective):
         return Targets(inputs_BT, choice.positions, labels_BK, choice.counted.float(), segments_BT)
 
     def _hide(self, labels_BK: Tensor, draw_BK: Tensor, generator: torch.Generator) -> Tensor:
-        """Return what is shown for hidden tokens: [MASK], a random token, or the token itself."""
+        """Return what masking shows for hidden tokens: [MASK], a random token, or the token itself."""
         uniform_BK = torch.rand(labels_BK.shape, generator=generator, device=generator.device)
         which_BK = (uniform_BK * len(self._ordinary_ids)).long().clamp_max(len(self._ordinary_ids) - 1)
         random_BK = self._ordinary_ids[which_BK]
@@ -380,7 +380,7 @@ class Examples(Protocol):
 
 
 def loss_sum(model: "Transformer", targets: LearnedTargets, label_smoothing: float = 0.0) -> Tensor:
-    """Return the loss summed over the targets, float32: of tokens their cross-entropy, in nats.
+    """Return the objective's loss summed over the targets, float32: of tokens their cross-entropy, in nats.
 
     Args:
         model: on the device of the targets.

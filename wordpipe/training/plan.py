@@ -66,7 +66,7 @@ class SpecialIds:
         return tuple(sorted({token_id for token_id in astuple(self) if token_id is not None}))
 
     def need(self, role: str) -> int:
-        """Return the special id of a role.
+        """Return the special id of a role that a planned training needs.
 
         Raises:
             ArtifactError: the tokenizer has none.
@@ -83,7 +83,7 @@ class SpecialIds:
         return {f"{role}_id": getattr(self, role) for role in ROLES}
 
     def completed(self, architecture: Architecture) -> "SpecialIds":
-        """Return the special ids that a training needs, where another token does the same as a missing one.
+        """Return the special ids that a planned training needs, where another token does the same.
 
         GPT-2 parts documents by one token that begins and ends them, EuroBERT frames sequences as a decoder does, and what
         ends a text of BERT ends one that is written, too.
@@ -98,7 +98,7 @@ class SpecialIds:
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
-    """Return the steps of warm-up: a share of all below 1, a number of steps from 1 on, never more than all.
+    """Return the planned steps of warm-up: a share of all below 1, a number of steps from 1 on.
 
     >>> warmup_steps(0.06, 200), warmup_steps(50, 200)
     (12, 50)
@@ -110,7 +110,7 @@ def warmup_steps(warmup: float, steps: int) -> int:
 def learning_rate(
     step: int, *, steps: int, peak: float, warmup: int, min_frac: float, schedule: Schedule, decay: float
 ) -> float:
-    """Return the learning rate of a step by its schedule.
+    """Return the planned learning rate of a step by its schedule.
 
     It rises linearly over `warmup` steps, the first of which is already above 0 and the last of which has the peak. Then
 
@@ -210,7 +210,7 @@ class Plan:
         return step > self.steps - span and (self.steps - step) % apart == 0
 
     def lr_at(self, step: int) -> float:
-        """Return the learning rate of a step, from 0."""
+        """Return the planned learning rate of a step, from 0."""
         if self.cooled_from is not None and step >= self.cooled_from:
             begin = self.cooled_from
             left = (self.steps - step) / (self.steps - begin + 1)  # the last step is to teach something, too
@@ -242,7 +242,7 @@ def _schedule(settings: "PretrainSettings | EncoderSettings", steps: int) -> dic
 def model_config(
     settings: PretrainSettings, architecture: Architecture, *, n_tokens: int, special: SpecialIds, **parts: Any
 ) -> ModelConfig:
-    """Return the config of the model that the settings describe: sizes by the preset, parts by the style, unless set.
+    """Plan the config of the model that the settings describe: sizes by the preset, unless set.
 
     Args:
         settings: the preset and what overrides it.
@@ -279,7 +279,7 @@ def model_config(
 
 
 def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
-    """Return the config fields of mixers and windows, layer by layer: the pattern of mixers, over and over.
+    """Plan the config fields of mixers and windows, layer by layer.
 
     Raises:
         ConfigError: the pattern is longer than the model is deep, or no layer of it has windows.
@@ -347,7 +347,7 @@ def pair_plan(settings: "EncoderSettings", n_pairs: int) -> Plan:
 def trained_shape(
     settings: PretrainSettings, config: ModelConfig, before: int | None = None
 ) -> tuple[ModelConfig, int]:
-    """Return the config with the dropout and the length that it is trained with, and the positions of a sequence.
+    """Plan the dropout and the length that a config is trained with, and the positions of a sequence.
 
     A fresh model is as long as its sequences. One that was given keeps its length if they are shorter; if they are longer it
     grows, unless its positions are a table of weights.
@@ -371,7 +371,7 @@ def trained_shape(
 
 
 def _usual_lr(settings: PretrainSettings, config: ModelConfig) -> float:
-    """Return AdamW's learning rate: the preset's, or for a given model that of the nearest smaller preset."""
+    """Return AdamW's usual learning rate for a plan: the preset's, or the nearest smaller preset's."""
     if settings.given("init") is None:
         return PRESETS[settings.preset].lr
     smaller = [preset for preset in PRESETS.values() if preset.dim <= config.dim]
@@ -385,7 +385,7 @@ def _heads(settings: PretrainSettings, preset: Preset) -> int:
 
 
 def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
-    """Return the width of the feed-forward: the preset's proportion, rounded up to whole tiles of 64.
+    """Return the planned width of the feed-forward: the preset's proportion, rounded up to tiles of 64.
 
     A gated feed-forward has three matrices, a plain one two: with 3/2 of the width it has as many weights.
     """
@@ -395,7 +395,7 @@ def _ffn_dim(settings: PretrainSettings, preset: Preset, *, gated: bool) -> int:
 
 
 def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float, device: str) -> int:
-    """Return the sequences computed at once, whose activations and logits stay in bounds, in chunks as equal as can be.
+    """Plan the sequences computed at once, whose activations and logits stay in bounds.
 
     A pure function of the settings and the kind of device, not of the memory that happens to be free: the order of
     summation shows in the last bits of the weights.
@@ -410,7 +410,7 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
 
 
 def even_chunks(n: int, largest: int) -> int:
-    """Return the size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
+    """Return the planned size of equal chunks of `n`, none larger than `largest`.
 
     >>> even_chunks(32, 12), even_chunks(37, 32)
     (11, 19)

@@ -71,14 +71,14 @@ class PairTargets(LearnedPairs):
     start_id: int
 
     def packed(self) -> tuple[Packed, Packed, Packed]:
-        """Return sources, what the decoder sees before each label, and labels, packed on the device, in one order."""
+        """Return sources, decoder inputs and labels of seq2seq pairs, packed on the device, in one order."""
         packed, packed_labels = pack_pairs(self.sources, self.labels, multiple=_MULTIPLES[self.device.type])
         sources, labels = packed.to(self.device), packed_labels.to(self.device)
         seen = torch.cat([shifted(run_BT, self.start_id).flatten() for run_BT in labels.runs(labels.ids)])
         return sources, replace(labels, ids=seen), labels
 
     def loss_sum(self, model: EncoderDecoder, label_smoothing: float) -> Tensor:
-        """Return the cross-entropy summed over the labels, in nats, float32; see `objectives_and_masking.loss_sum`."""
+        """Return the cross-entropy summed over the labels of seq2seq pairs, in nats, float32."""
         sources, inputs, labels = self.packed()
         hidden_ND = model.write_packed(inputs, model.read_packed(sources))
         real = [mask.flatten() for mask in labels.real if mask is not None]
@@ -135,7 +135,7 @@ class PairBlocks:
         return 0
 
     def label_counts(self, vocab_size: int) -> npt.NDArray[np.int64]:
-        """Count how often each id is a label, (V,)."""
+        """Count how often each id is a label of the pairs, (V,)."""
         counts_V, labels = np.zeros(vocab_size, np.int64), self.ids[1]
         for first in range(0, len(labels), _IDS_AT_ONCE):
             counts_V += np.bincount(labels[first : first + _IDS_AT_ONCE], minlength=vocab_size)
@@ -146,7 +146,7 @@ class PairBlocks:
         return PairRows(*(_gathered(ids, starts, index_B) for ids, starts in zip(self.ids, self.starts, strict=True)))
 
     def order(self, step: int, *, batch_size: int, seed: int) -> npt.NDArray[np.int64]:
-        """The numbers of a step's pairs, which are `batch_size` in the mean: short ones are more.
+        """Return the numbers of a step's pairs, `batch_size` in the mean: of short pairs more.
 
         Args:
             step: from 0.
@@ -171,7 +171,7 @@ class PairBlocks:
 
 
 def _gathered(ids: Ids, starts: npt.NDArray[np.int64], index_B: npt.NDArray[np.int64]) -> Flat:
-    """Return the texts with these numbers out of a file of ids, one after the other."""
+    """Return the ids of some sides of pairs, one after the other."""
     first_B = np.asarray(starts[index_B])
     lengths_B = np.asarray(starts[index_B + 1]) - first_B
     return np.asarray(ids[spans(first_B, lengths_B)]).astype(np.int64), lengths_B
@@ -206,7 +206,7 @@ class Continuations(LearnedPairs):
         return super().n_positions - len(self)  # the last label of a pair is not read
 
     def packed(self) -> tuple[Packed, Tensor, Tensor]:
-        """Return the sequences, the positions that predict a label (K,), and the labels (K,), on the device."""
+        """Return the sequences of pairs for a decoder, the positions that predict a label (K,), and labels (K,)."""
         (source, sizes_B), (labels, more_B) = self.sources, self.labels
         lengths_B = sizes_B + more_B
         of_source = spans(np.zeros_like(lengths_B), lengths_B) < np.repeat(sizes_B, lengths_B)
@@ -222,7 +222,7 @@ class Continuations(LearnedPairs):
         return inputs.to(self.device), at_K.to(self.device), after[at_K].to(self.device)
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """Return the cross-entropy summed over the labels: no position of a source but its last predicts anything."""
+        """Return the cross-entropy summed over the second texts of pairs: no position of a source counts."""
         inputs, at_K, labels_K = self.packed()
         hidden_KD = model.encode_packed(inputs)[at_K]
         return cross_entropy_sum(
@@ -288,7 +288,7 @@ class PairWriter:
         self._together = together
 
     def add(self, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> None:
-        """Append a pair."""
+        """Append a pair (source and target) to the files."""
         framed = [
             np.concatenate((before, ids, after)).astype(dtype)
             for ids, (before, after), dtype in zip((source, target), self._frames, self._dtypes, strict=True)
@@ -310,7 +310,7 @@ class PairWriter:
 
 
 def open_pairs(path: Path, vocab_size: int, target_vocab_size: int = 0) -> PairBlocks:
-    """Open the files of a `PairWriter`, memory-mapped, read-only."""
+    """Open the files of a `PairWriter` (sources and targets), memory-mapped, read-only."""
     dtypes = _dtypes_of(vocab_size, target_vocab_size)
     paths = [path.with_name(f"{path.name}.{side}") for side in ("source", "target")]
     ids = (mapped(paths[0], dtypes[0]), mapped(paths[1], dtypes[1]))

@@ -65,7 +65,7 @@ def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
 
 
 def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | None) -> DivergedError:
-    """Return the error of a loss, or a gradient, that is no longer finite.
+    """Return the error of a training whose loss, or gradient, is no longer finite, by its last snapshot.
 
     Args:
         step: steps done.
@@ -84,7 +84,7 @@ def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | N
 
 
 def threads_of_before(before: int, now: int) -> int:
-    """Take the number of threads of the run that is continued, if this machine has them: others show in the last bits."""
+    """Take the number of threads of the run whose snapshot is continued, if this machine has them."""
     if before > cpu_count():
         return now
     torch.set_num_threads(before)
@@ -92,7 +92,7 @@ def threads_of_before(before: int, now: int) -> int:
 
 
 def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return a warning if a run goes on under conditions that change its last bits, else None.
+    """Return a warning if a run goes on from a snapshot under conditions that change its last bits.
 
     Args:
         before: device, numbers, versions, threads of the run that is continued; a fact it does not have is not compared.

@@ -88,7 +88,7 @@ def dtype_of(vocab_size: int) -> str:
 
 
 def spans(starts_S: npt.NDArray[np.int64], lengths_S: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the places start, start + 1, … of every span, one span after the other.
+    """Return the places of the token stream start, start + 1, … of every span, one after the other.
 
     >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -132,7 +132,7 @@ def write_streams(
 
 
 def unigram_entropy(counts_V: npt.NDArray[np.number], label_smoothing: float = 0.0) -> float:
-    """Return the entropy of single tokens, in nats: the loss of a model that knows frequencies and nothing else.
+    """Return the entropy of the token stream's single tokens, in nats.
 
     A model whose loss stays here has learned no more than that.
 
@@ -162,7 +162,7 @@ class _Writer:
         self._n_ids = self._n_documents = self._n_empty = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Append rows, with boundary ids where a document ends and the next begins."""
+        """Append rows to the token stream, with boundary ids where a document ends and the next begins."""
         lengths = pc.list_value_length(rows["ids"]).to_numpy(zero_copy_only=False)
         self._n_empty += int((lengths == 0).sum())
         rows = rows.filter(pa.array(lengths > 0))
@@ -204,7 +204,7 @@ class _Writer:
 
 
 def _insert(values: npt.NDArray[T], at: npt.NDArray[np.int64], between: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Return `values` with `between` (boundary ids) put in before each position in `at`."""
+    """Return part of a token stream with boundary ids put in before each position in `at`."""
     out = np.empty(len(values) + len(at) * len(between), dtype=values.dtype)
     places = at + np.arange(len(at)) * len(between)
     is_boundary = np.zeros(len(out), dtype=bool)
@@ -271,7 +271,7 @@ class WordStarts:
         return is_start_N
 
     def _spell(self, ids: npt.NDArray[np.unsignedinteger]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return where each token begins in the text, and where the last one ends, (N + 1,); the text, and some room."""
+        """Return where each token of the stream begins in the text, and where the last ends, (N + 1,)."""
         first_N = self._offsets[ids]
         begins_N = offsets_of(self._offsets[ids.astype(np.int64) + 1] - first_N)
         text = np.zeros(int(begins_N[-1]) + len(_NO_LETTER), np.uint8)
@@ -281,7 +281,7 @@ class WordStarts:
         return begins_N, text
 
     def _is_unspaced(self, text: npt.NDArray[np.uint8], starts: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-        """Return which words begin with a letter of a script without spaces, which has three bytes or four."""
+        """Return which words of the token stream begin with a letter of a script without spaces."""
         first, second, third, fourth = (text[starts + k].astype(np.int64) & 0x3F for k in range(4))
         three = (first & 0x0F) << 12 | second << 6 | third
         four = (first & 0x07) << 18 | second << 12 | third << 6 | fourth
@@ -292,7 +292,7 @@ class WordStarts:
 
 
 def _spelled(tokenizer: Tokenizer) -> list[bytes]:
-    """Return the bytes of text of each token id, in which words are looked for."""
+    """Return the bytes of text of each id of the token stream, in which words are looked for."""
     vocabulary, byte_level = vocabulary_of(tokenizer), is_byte_level(tokenizer)
     tokens = [
         token if ordinary else None for token, ordinary in zip(vocabulary.tokens, vocabulary.ordinary, strict=True)
@@ -385,7 +385,7 @@ class Blocks:
         return block_order(step, batch_size=batch_size, n_blocks=len(self), seed=seed)
 
     def rows(self, index_B: npt.NDArray[np.int64]) -> Rows:
-        """Blocks by their number.
+        """Return blocks of the token stream by their number.
 
         Args:
             index_B: numbers from 0 to len - 1.
@@ -445,7 +445,7 @@ def causal_blocks(ids: Ids, *, seq_len: int) -> Blocks:
 
 
 def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the blocks in a step's batch, in a random order.
+    """Return the numbers of the token stream's blocks in a step's batch, in a random order.
 
     Batches follow each other through epoch after epoch, each in an order of its own; one batch may end an epoch and begin
     the next.
@@ -464,7 +464,7 @@ def block_order(step: int, *, batch_size: int, n_blocks: int, seed: int) -> npt.
 
 
 def shuffled(places: npt.NDArray[np.int64], n: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
-    """Return the numbers at these places, where 0 … n-1 follow each other pass after pass, each in an order of its own."""
+    """Return the numbers of blocks of a token stream at these places, each pass in an order of its own."""
     passes, out = np.divmod(places, n)
     for number in np.unique(passes):
         here = passes == number
@@ -486,7 +486,7 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def refuse_short(n_ids: int, least: int) -> None:
-    """Refuse a stream of too few ids.
+    """Refuse a token stream of too few ids.
 
     Raises:
         InputError: it has fewer than `least`.
@@ -501,7 +501,7 @@ _ROUNDS = 6
 
 
 def permute(index: npt.NDArray[np.int64], n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return the place of each index in a random order of 0 … n-1.
+    """Return the place of each block of a token stream in a random order of 0 … n-1.
 
     Args:
         index: numbers from 0 to n-1, int64, any shape.
@@ -522,7 +522,7 @@ def permute(index: npt.NDArray[np.int64], n: int, seed: int) -> npt.NDArray[np.i
 
 
 def _feistel(x: npt.NDArray[np.uint64], half_bits: int, keys: list[int]) -> npt.NDArray[np.uint64]:
-    """Return numbers permuted by a Feistel network with these keys."""
+    """Permute the blocks' numbers of a token stream by a Feistel network with these keys."""
     bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     left, right = x >> bits, x & mask
     for key in keys:

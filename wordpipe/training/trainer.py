@@ -150,7 +150,7 @@ class Ending:
     about: dict[str, Any] = field(default_factory=dict)
 
     def wanting(self, plan: Plan, *lengths: float | None, begin: Snapshot | None = None) -> "Ending":
-        """Return this ending, with a time for this plan's steps at most where any of the `lengths` was given."""
+        """Return how the trainer ends, with a time for this plan's steps at most where a length was given."""
         if self.limit is not None:
             asked = any(length is not None for length in lengths)
             self.limit.wanting(plan.steps if asked else math.inf, start=0 if begin is None else begin.step)
@@ -231,7 +231,7 @@ class Trainer(Generic[L]):
             self._end_early(ending.finish)
 
     def length(self, what: str) -> str:
-        """Return the length of the training in words: its steps, or its minutes; `what` is in each step."""
+        """Return the length of the training in words: its steps, or its minutes."""
         if self.limit is None or self.limit.planned:
             return f"{self.plan.steps:,} steps of {what}"
         if self.limit.most < math.inf:
@@ -248,7 +248,7 @@ class Trainer(Generic[L]):
         return (report for report in self.every_step(flag, until) if report is not None)
 
     def every_step(self, flag: StopFlag, until: int | None = None) -> Iterator[Step | None]:
-        """Train to the last step: None for each that is done, then its reports; only the first of several processes reports.
+        """Run the trainer's loop to the last step: None for each that is done, then its reports.
 
         Args:
             flag: looked at after every step; when it rises in any process, the state is saved first.
@@ -279,7 +279,7 @@ class Trainer(Generic[L]):
                 pass
 
     def snapshot(self) -> Snapshot:
-        """Return the training as it is now; if it runs on the CPU, with its own tensors, which the next step changes."""
+        """Return a snapshot of the trainer now; on the CPU with its own tensors, which the next step changes."""
         tensors, learned = self.learner.state()
         log = {
             "step": self.step, "history": [astuple(report) for report in self.history], "sums": self._sums.tolist(),
@@ -349,7 +349,7 @@ class Trainer(Generic[L]):
         self.learner.replan(plan)
 
     def _aside(self) -> tuple[float, float]:
-        """Return the seconds of other work at the end, and until then: validations, checkpoints, and the model's folder."""
+        """Return the seconds that the trainer spends on other work: validations, checkpoints, the folder."""
         assert self.limit is not None
         limit, plan = self.limit, self.plan
         saving, validation = limit.saving(self._bytes), limit.apart.get("validation", 0.0)
@@ -368,7 +368,7 @@ class Trainer(Generic[L]):
         return by_steps or time.monotonic() - self._saved >= self._checkpoint_seconds
 
     def _advance(self) -> None:
-        """Take one optimiser step."""
+        """Take one optimiser step in the trainer's loop."""
         gradients = self.learner.gradients(self.step)
         self._signum = self.world.agree(self._flag.signum)
         self._summing = True
@@ -395,7 +395,7 @@ class Trainer(Generic[L]):
             yield report
 
     def _report(self) -> Step:
-        """Return the report of the training loss since the last report."""
+        """Return the trainer's report of the training loss since the last report."""
         self._refuse_divergence()
         # mean over the targets; not a number if every float16 step since the last report overflowed
         loss = float(self._sums[0] / self._sums[1])
@@ -406,6 +406,7 @@ class Trainer(Generic[L]):
         return report
 
     def _validate(self) -> Step | None:
+        """Validate in the trainer's loop."""
         self._refuse_divergence()
         begun = time.monotonic()
         with self._beside("validation"):
@@ -419,7 +420,7 @@ class Trainer(Generic[L]):
         return self._log("valid", found.loss, found.positions / max(time.monotonic() - begun, 1e-9))
 
     def _log(self, split: str, loss: float, speed: float) -> Step:
-        """Append a report to the history of the training."""
+        """Append a report to the trainer's history."""
         lr = self.plan.lr_at(self.step - 1)
         report = Step(self.step, self.positions, split, loss, lr, self.seconds, speed)
         self.history.append(report)
@@ -443,7 +444,7 @@ class Trainer(Generic[L]):
             raise diverged(self.step, loss=loss, norm=norm, lr=self.plan.lr, newest=self._state.newest)
 
     def _continue(self, snapshot: Snapshot) -> None:
-        """Restore the training of a snapshot."""
+        """Restore the trainer from a snapshot."""
         log = snapshot.log
         self.learner.load(snapshot.tensors, log)
         self.step, self.extended_from = snapshot.step, log["extended_from"]

@@ -81,7 +81,7 @@ class Validation:
         return Total(nats, n_targets)
 
     def _targets(self) -> Iterator[AnyTargets]:
-        """Yield the held-out sequences with their masks, drawn anew each time, the same ones: little work, and no memory."""
+        """Yield the held-out sequences of a validation with their masks, drawn anew each time, the same ones."""
         device = self._execution.device
         for chunk, first in enumerate(range(0, len(self._index), _AT_ONCE)):
             index_B = self._index[first : first + _AT_ONCE]
@@ -91,7 +91,7 @@ class Validation:
             yield self._once(targets, self._blocks) if is_last and isinstance(self._blocks, Blocks) else targets
 
     def _once(self, targets: AnyTargets, blocks: Blocks) -> Targets:
-        """Return targets without those of the last block that the block before it has, too."""
+        """Return a validation's targets without those of the last block that the block before it has, too."""
         assert isinstance(targets, Targets)
         places_K = (
             np.arange(targets.labels.shape[1]) if targets.positions is None else targets.positions[-1].cpu().numpy()
@@ -148,7 +148,7 @@ class Scorer:
 
 
 def perplexity(nats: float, n: int = 1) -> float | None:
-    """Perplexity, the number of equally likely tokens (or words) that would surprise as much: exp(-(1/N) Σ log p).
+    """Return the perplexity of held-out text, the number of equally likely tokens: exp(-(1/N) Σ log p).
 
     Args:
         nats: -Σ log p over all tokens.
@@ -170,7 +170,7 @@ def perplexity(nats: float, n: int = 1) -> float | None:
 
 
 def bits_per_byte(nats: float, n_bytes: int) -> float | None:
-    """Size of the text as the model would compress it, bits for each byte of its UTF-8; None where there is no byte.
+    """Return the size of held-out text as the model would compress it, bits for each byte of UTF-8.
 
     Source: Gao et al. 2020, "The Pile", section 3.1.
 

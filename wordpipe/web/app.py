@@ -65,7 +65,7 @@ class Application:
         await self.guard(scope, receive, send)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Route a request that the guard admitted; a bug is left to the guard."""
+        """Route a request of the application that the guard admitted; a bug is left to the guard."""
         scope["app"] = self  # or the router answers in words of its own where there is no such path
         try:
             await self._router(scope, receive, send)
@@ -115,7 +115,7 @@ class Application:
         return Response(found[0], headers=headers)
 
     def _asker(self, request: Request) -> Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]:
-        """Return a function that asks a GET endpoint within the process: path and parameters → status and JSON."""
+        """Return a function that asks a GET endpoint within the application: path and parameters → status, JSON."""
         by_path = {
             route.path: route.endpoint for route in self.routes if route.path not in ("/", "/static/{name:path}")
         }

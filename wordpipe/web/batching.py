@@ -34,7 +34,7 @@ class _Task(Generic[T, R]):
     cancelled: bool = False
 
     def give(self, result: R | None, error: BaseException | None) -> None:
-        """Hand the result of a task to the event loop, where the request may have been given up."""
+        """Hand the result of a batched task to the event loop, where the request may have been given up."""
 
         def set_it() -> None:
             self.ended()
@@ -77,7 +77,7 @@ class Batcher:
         weight: int = 1,
         ended: Callable[[], None] = lambda: None,
     ) -> R:
-        """Return the answer for one item of a request, computed in the thread, perhaps in a batch with others of the same key.
+        """Return the answer for one item of a request, computed in the thread, perhaps in a batch with others.
 
         Args:
             answer: called with items of the same key; of equal keys any one's is called, so they must do the same.
@@ -102,7 +102,7 @@ class Batcher:
             del task  # an error refers to this frame, and the task to the error: both would stay in memory
 
     def _add(self, task: "_Task[Any, Any]") -> None:
-        """Queue a task for the artifact's thread, or refuse it with 503."""
+        """Queue a task for the next batches of the artifact's thread, or refuse it with 503."""
         with self._changed:
             if not self._stopping and self._has_thread():
                 self._waiting.append(task)
@@ -126,7 +126,7 @@ class Batcher:
         return self._stopping
 
     def stop(self, seconds: float = 0.0) -> None:
-        """End the thread once its batch has ended, and wait so long for that; what waits, or comes later, is answered 503."""
+        """End the thread of batches once its batch has ended; what waits, or comes later, is answered 503."""
         with self._changed:
             self._stopping = True
             left, self._waiting = self._waiting, deque()
@@ -193,7 +193,7 @@ def _compute(tasks: "list[_Task[Any, Any]]") -> None:
 
 
 def _let_go(error: BaseException) -> BaseException:
-    """Return an error without its traceback, whose frames would keep a generation in memory; a bug keeps it as a note."""
+    """Return an error of a batch without its traceback, whose frames would keep a generation in memory."""
     if not isinstance(error, WordpipeError):
         error.add_note("".join(traceback.format_exception(error)))
     error.__cause__ = error.__context__ = None

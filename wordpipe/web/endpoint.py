@@ -76,13 +76,13 @@ def param(
     default: Any = ..., text: str = "", *, example: Any = None, ge: float | None = None, le: float | None = None,
     most: str = "", each: bool = False, at: str = "", check: Check | None = None, schema: Any = None,
 ) -> Any:  # fmt: skip
-    """Declare a parameter; without a default it is needed. See `Param`."""
+    """Declare a parameter of an endpoint; without a default it is needed. See `Param`."""
     facts = {"text": text, "example": example, "ge": ge, "le": le, "most": most, "each": each, "at": at, "check": check}
     return field(default=MISSING if default is ... else default, metadata={"param": {**facts, "schema": schema}})
 
 
 def words_param(text: str, example: str, what: str) -> Any:
-    """Declare a needed text: stripped, not blank, within the server's limit; `what` is its name in errors."""
+    """Declare a needed text as an endpoint's parameter: stripped, not blank, within the limit."""
     return param(
         ..., text, example=example, each=True,
         check=lambda given, settings: checked_text(given, what, settings.max_chars), schema=said_schema,
@@ -90,7 +90,7 @@ def words_param(text: str, example: str, what: str) -> Any:
 
 
 def artifact_param(text: str, *, at: str = "") -> Any:
-    """Declare the name of the artifact that answers; without one it is the first that can, unless it is in the path."""
+    """Declare the endpoint's parameter with the name of the artifact that answers."""
     shown = f"name of the artifact that answers: {text}" + (
         "" if at == "path" else "; default: the first that can answer"
     )
@@ -167,7 +167,7 @@ def endpoint(
 
 
 def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
-    """Return the parameters of options of a settings class, with their defaults, bounds and texts."""
+    """Return the endpoint's parameters out of options of a settings class."""
     found = []
     for name in one.metadata["inline"] or cls.model_fields:
         known = cls.model_fields[name]
@@ -179,7 +179,7 @@ def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
 
 
 def _kind_of(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type that a parameter is read as, and its choices."""
+    """Return the type that an endpoint's parameter is read as, and its choices."""
     if get_origin(annotation) in (Union, UnionType):
         return _kind_of(next(one for one in get_args(annotation) if one is not type(None)))
     if get_origin(annotation) is Literal:
@@ -232,7 +232,7 @@ class Endpoint:
 
     @classmethod
     async def handle(cls, server: Serving, request: Request) -> Response:
-        """Answer a request. Raises WordpipeError, Refused, unless the endpoint has a form of errors of its own."""
+        """Answer a request to the endpoint. Raises WordpipeError, Refused, unless it has errors of its own."""
         try:
             asked = await cls.read(request, server.settings)
             asked.validate()
@@ -244,7 +244,7 @@ class Endpoint:
 
     @classmethod
     async def read(cls, request: Request, settings: ServeSettings) -> Self:
-        """Read the parameters of a request. Raises ConfigError, Refused: names the first that is wrong."""
+        """Read the endpoint's parameters of a request. Raises ConfigError, Refused: names the first wrong one."""
         known, url = cls.declared, Url(request)
         own = Body(await request.body()) if request.method == "POST" else url
         # each parameter is in the path, in the URL, or, of a POST, in the body; what is there besides is refused
@@ -278,7 +278,7 @@ class Endpoint:
 
     @property
     def batch(self) -> Hashable:
-        """The key of requests that one call of `answer` may answer together."""
+        """Return the key of requests to an endpoint that one call of `answer` may answer together."""
         return type(self), repr([
             getattr(self, one.name) for one in fields_of(self)  # type: ignore[arg-type]
             if not (facts := one.metadata.get("param", {})).get("each") and not facts.get("is_artifact")
@@ -290,7 +290,7 @@ class Endpoint:
         return 1
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the reply, computed in the artifact's thread; slow work that is done once is waited for not too long."""
+        """Return the endpoint's reply, computed in the artifact's thread."""
         del request
         served = server.artifacts.pick(self.asked_of, self.declared.can)
         with served.lease() as generation:
@@ -311,12 +311,12 @@ class Endpoint:
         return reply if isinstance(reply, Response) else json_reply(reply)
 
     def _alone(self, at: At) -> Any:
-        """Answer one request by itself, for work that is done once for a generation."""
+        """Answer one request to the endpoint by itself, for work that is done once for a generation."""
         return self.answer(at, [self])[0]
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> Sequence[Any]:
-        """Return the answer, or the refusal, of each of some requests, which differ only in parameters marked `each`.
+        """Return the endpoint's answer, or refusal, of each of some requests that go together.
 
         It runs in the artifact's thread.
         """
@@ -338,7 +338,7 @@ ERROR = Answer("Error", fields({"error": fields(
 
 
 def document(settings: ServeSettings) -> Schema:
-    """Return the OpenAPI document of a server with these limits, and with a token if the server needs one."""
+    """Return the OpenAPI document of all endpoints, with these limits, and with a token if needed."""
     answers = [
         ERROR,
         *(one for cls in TABLE for one in (cls.declared.answer, cls.declared.error) if isinstance(one, Answer)),
@@ -389,7 +389,7 @@ _NO_SIGNS = str.maketrans({"/": "_", ".": "_", "{": None, "}": None})
 
 
 def _parameter(one: Param, settings: ServeSettings) -> Schema:
-    """Return the OpenAPI description of a parameter in a URL or path."""
+    """Return the OpenAPI description of an endpoint's parameter in a URL or path."""
     found: Schema = {
         "name": one.name,
         "in": "path" if one.at == "path" else "query",
@@ -401,7 +401,7 @@ def _parameter(one: Param, settings: ServeSettings) -> Schema:
 
 
 def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Schema:
-    """Return the schema of a request's body, and an example of a body."""
+    """Return the schema of the body of a request to an endpoint, and an example of a body."""
     schemas = {name: one.schema_in(settings) | {"description": one.text} for name, one in own.items()}
     needed = {name: schema for name, schema in schemas.items() if own[name].is_needed}
     rest = {name: schema for name, schema in schemas.items() if name not in needed}

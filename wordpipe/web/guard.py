@@ -111,7 +111,7 @@ class Guard:
             await self._send_error(call, error)
 
     def _admit(self, call: "_Call") -> None:
-        """Refuse a request with a wrong host, origin or token, or one too many. Raises Refused."""
+        """Refuse at the guard a request with a wrong host, origin or token, or one too many. Raises Refused."""
         if call.header(b"transfer-encoding") and call.header(
             b"content-length"
         ):  # a proxy may have counted the other way
@@ -161,7 +161,7 @@ class Guard:
         return False
 
     async def _body(self, call: "_Call", receive: Receive) -> bytes:
-        """Read the whole body of a request. Raises Refused: it is too large, or takes too long."""
+        """Read the whole body of a guarded request. Raises Refused: it is too large, or takes too long."""
         # what says that it is too large is not read
         most = self._settings.max_body
         too_large = Refused(413, f"the body is larger than {most:,} bytes", hint="send fewer texts in one request")
@@ -191,14 +191,14 @@ class Guard:
             raise Refused(408, late, headers={"Connection": "close"}) from None
 
     async def _refuse(self, call: "_Call", refused: Refused) -> None:
-        """Send a refusal, or end the connection if the answer has begun."""
+        """Send the guard's refusal, or end the connection if the answer has begun."""
         if not call.started:
             await self._send_error(call, refused)
         else:  # the answer stays a part, and the connection says so by its end
             raise ClientGone
 
     async def _send_error(self, call: "_Call", error: Exception) -> None:
-        """Send an error as the reply to a request."""
+        """Send an error as the guard's reply to a request."""
         reply = error_reply(error)
         if isinstance(error, Refused) and error.status in (408, 413):
             reply.headers["Connection"] = "close"  # what is left of the body is not read
@@ -226,7 +226,7 @@ class _Call:
         return values[0].decode("latin-1") if len(values) == 1 else "," if values else ""
 
     async def send(self, message: Message) -> None:
-        """Send on, with the headers that every answer has."""
+        """Send an answer on, with the headers that the guard puts on every answer."""
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
             given = {name.lower() for name, _ in message.get("headers", ())}
@@ -240,7 +240,7 @@ class _Call:
         await self._send(message)
 
     def line(self, *, log_queries: bool) -> str:
-        """Return the line of the log, one JSON object."""
+        """Return the guard's line of the log for a request, one JSON object."""
         client = self.scope.get("client") or ("", 0)
         found: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -257,7 +257,7 @@ class _Call:
 
 
 async def _throw_away(receive: Receive, most: int) -> None:
-    """Read the rest of a body that is not wanted, up to so many bytes: a client that still sends sees no answer."""
+    """Read the rest of a body that the guard does not want, up to so many bytes."""
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_BODY_SECONDS):
@@ -274,7 +274,7 @@ async def _nothing() -> Message:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read before, then what else comes."""
+    """Return a `receive` that gives a body that the guard has read, then what else comes."""
     sent = False
 
     async def read() -> Message:

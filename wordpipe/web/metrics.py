@@ -60,7 +60,7 @@ class Metrics:
         return generate_latest(_Together(self._registry.collect, partial(self._kept, artifacts)))
 
     def _kept(self, artifacts: ServedArtifacts) -> Iterator[Metric]:
-        """Yield the counts that are kept elsewhere: connections, lost lines, and generations of the artifacts."""
+        """Yield the metrics that are counted elsewhere: connections, lost lines, and generations."""
         yield CounterMetricFamily(
             "wordpipe_log_lines_lost", "Log lines that could not be written.", value=self.lost_lines
         )

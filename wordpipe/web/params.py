@@ -131,7 +131,7 @@ class Url:
         return [text for text in self.given.get(name, []) if text]
 
     def one(self, name: str, kind: Any) -> Any:
-        """Return a value of this type; None where it is not given."""
+        """Return the value of a parameter of this type; None where it is not given."""
         given = self.given.get(name, [])
         if len(given) > 1:
             got = f"{len(given)} times"
@@ -158,7 +158,7 @@ class Body:
             _refuse_unreadable(value, name[:60])
 
     def several(self, name: str) -> Sequence[str]:
-        """All texts of a field that may be a list of them, but for empty ones."""
+        """Return all texts of a parameter that may be a list of them, but for empty ones."""
         found = self.given.get(name)
         texts = [found] if isinstance(found, str) else [] if found is None else found
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
@@ -182,7 +182,7 @@ def refuse_others(source: Url | Body, known: Sequence[str]) -> None:
 
 
 def _decoded(part: bytes, where: str) -> str:
-    """Return a name or a value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
+    """Return a parameter's name or value of a URL. Raises ConfigError: not UTF-8, or with a NUL."""
     try:
         text = unquote_to_bytes(part.replace(b"+", b" ")).decode()
     except UnicodeDecodeError:
@@ -194,7 +194,7 @@ def _decoded(part: bytes, where: str) -> str:
 
 
 def _number(kind: Callable[[str], float], expected: str) -> Callable[[str, str], float]:
-    """Return the reader of a number in a URL."""
+    """Return the reader of a parameter that is a number in a URL."""
 
     def read(name: str, text: str) -> float:
         try:
@@ -221,7 +221,7 @@ _FROM_TEXT: dict[Any, Callable[[str, str], Any]] = {
 
 
 def _refuse_unreadable(value: Any, where: str) -> None:
-    """Refuse texts with half a letter of UTF-16, or a NUL. Raises ConfigError: names the field."""
+    """Refuse parameters with half a letter of UTF-16, or a NUL. Raises ConfigError: names the field."""
     if isinstance(value, str):
         try:
             got = "a NUL character" if b"\0" in value.encode() else None
@@ -241,7 +241,7 @@ def _refuse_unreadable(value: Any, where: str) -> None:
 
 
 def typed(body: Mapping[str, Any], name: str, kind: type[T], default: T | None = None, *, needed: bool = False) -> Any:
-    """Return a field of a JSON object; the default where it is missing or null.
+    """Return a parameter out of a JSON object; the default where it is missing or null.
 
     Raises:
         ConfigError: it is missing where it is needed, or of another type.
@@ -267,7 +267,7 @@ def bounded(name: str, value: float, low: float, high: float) -> None:
 
 
 def checked_text(text: str, what: str, most: int) -> str:
-    """Return a text without the spaces around it. Raises ConfigError: it is empty or too long."""
+    """Return a parameter's text without the spaces around. Raises ConfigError: it is empty or too long."""
     if len(text) > most:
         raise ConfigError(f"{what} is too long", got=f"{len(text):,} characters", expected=f"at most {most:,}")
     if not text.strip():

@@ -52,7 +52,7 @@ def busy(status: int, message: str) -> Refused:
 
 
 def to_json(value: Any) -> bytes:
-    """Return a value as JSON in UTF-8: dates as text, half surrogates as question marks, infinity and NaN as null."""
+    """Return a value as a reply's JSON in UTF-8: dates as text, infinity and NaN as null."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
@@ -61,7 +61,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """Replace infinity and NaN in a value for JSON by null."""
+    """Replace infinity and NaN in a value for a reply's JSON by null."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):
@@ -159,7 +159,7 @@ def _type(status: int) -> str:
 
 
 def status_of(error: WordpipeError) -> int:
-    """Return the status of HTTP for an error: 4xx where another request helps, 503 where only the server's owner can help."""
+    """Return the reply's status of HTTP for an error: 4xx where another request helps, else 503."""
     if isinstance(error, UnknownWordError):
         return 404
     if isinstance(error, DamageError):

@@ -85,7 +85,7 @@ class Generation:
     )  # what takes seconds; for the loop's thread
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, kept for later requests; for the artifact's thread."""
+        """Return the result of `make`, kept with the served artifact for later requests."""
         if key not in self.remembered:
             while len(self.remembered) >= _REMEMBERED:
                 del self.remembered[next(iter(self.remembered))]
@@ -100,7 +100,7 @@ class Generation:
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """The abilities of the artifact: keys of `CAN`."""
+        """Return the abilities of the served artifact: keys of `CAN`."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
             return "search", "similar", "embed", "examine"
@@ -130,14 +130,14 @@ class Generation:
 
     @cached_property
     def inspected(self) -> "Inspected":
-        """The model opened for its attention and its health; the language model itself if it has no head."""
+        """Return the served model opened for its attention and its health."""
         from wordpipe.stages import inspected_of
 
         shared = {"fill", "complete"} & {*self.abilities}
         return inspected_of(self.opened.artifact, self.language_model if shared else None)
 
     def warm(self) -> None:
-        """Read what the first request of its main ability needs, so that no request waits.
+        """Read what the first request to a served artifact needs, so that no request waits.
 
         Raises:
             WordpipeError: damaged, or libraries are missing.
@@ -204,7 +204,7 @@ class Served:
 
     @contextmanager
     def lease(self) -> Iterator[Generation]:
-        """The current generation, which stays open for the time of the block."""
+        """Give the current generation of a served artifact, which stays open for the time of the block."""
         generation = self.current
         generation.users += 1
         try:
@@ -221,7 +221,7 @@ class Served:
         key: Hashable,
         weight: int = 1,
     ) -> R:
-        """Return the answer for one item of a request, computed in the artifact's thread, perhaps in a batch.
+        """Return the served artifact's answer for one item of a request, computed in its thread.
 
         Args:
             generation: which answers; it stays open until the work has ended, also where the request is given up.
@@ -234,7 +234,7 @@ class Served:
         return await self.batcher.run(answer, item, key=(id(generation), key), weight=weight, ended=generation.release)
 
     def is_replaced(self) -> bool:
-        """True if another generation than the current one stands at the path, and is to be opened.
+        """True if another generation of a served artifact stands at the path, and is to be opened.
 
         Raises:
             StorageError: the store refuses, or does not answer.
@@ -249,7 +249,7 @@ class Served:
         return open_generation(self.path, verify=self.verify)
 
     def swap(self, new: Generation) -> None:
-        """Make a generation the current one."""
+        """Make a generation the current one of a served artifact."""
         old, self.current = self.current, new
         self.error, self._failed, self._pause = None, None, _RETRY_S
         if new.digest != old.digest:
@@ -263,7 +263,7 @@ class Served:
         self._pause = min(2 * self._pause, _MOST_RETRY_S)
 
     def hear(self, error: WordpipeError | None) -> bool:
-        """Record whether the store answers; return True if it has just stopped."""
+        """Record whether the store of a served artifact answers; return True if it has just stopped."""
         was_silent, self.is_silent = self.is_silent, error is not None
         if error is not None:
             self.error = error.message
@@ -290,7 +290,7 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Return the stamp of the manifest at a path, None without a manifest. Raises StorageError: the store does not answer."""
+    """Return the stamp of a served artifact's manifest at a path, None without a manifest."""
     if (url := url_of(path)) is not None:
         found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
         return None if found_there is None else found_there.e_tag
@@ -318,7 +318,7 @@ class ServedArtifacts:
         cls, artifacts: Iterable[str | os.PathLike[str]], *, verify: bool = True, report: Report = lambda _: None,
         on_batch: Callable[[str, int], None] = lambda *_: None,
     ) -> "ServedArtifacts":  # fmt: skip
-        """Open artifacts: each a path, or NAME=PATH.
+        """Open the artifacts to serve: each a path, or NAME=PATH.
 
         Raises:
             ConfigError: none, or two of one name.
@@ -335,7 +335,7 @@ class ServedArtifacts:
         return cls(found, report)
 
     def pick(self, name: str | None, ability: str) -> Served:
-        """Return the artifact with a name, or, without a name, the first that has an ability.
+        """Return the served artifact with a name, or, without a name, the first that has an ability.
 
         Raises:
             Refused: 404, there is none, with those that there are.
@@ -354,7 +354,7 @@ class ServedArtifacts:
         return found
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
-        """Return the result of slow work, done once for a generation in a thread of its own; after an error it is tried again.
+        """Return the result of slow work, done once for a served generation in a thread of its own.
 
         Args:
             generation: of what; it stays open until the work has ended.
@@ -391,7 +391,7 @@ class ServedArtifacts:
         self._pollers = [asyncio.create_task(self._poll(is_far)) for is_far in (False, True)]
 
     async def stop_polling(self) -> None:
-        """Stop checking the manifests for new generations."""
+        """Stop checking the served artifacts' manifests for new generations."""
         while self._pollers:
             poller = self._pollers.pop()
             poller.cancel()
@@ -407,7 +407,7 @@ class ServedArtifacts:
             one.current.retire()
 
     async def _poll(self, is_far: bool) -> None:
-        """Check the manifests, local or in buckets, again and again, and open new generations."""
+        """Check the manifests of served artifacts again and again, and open new generations."""
         while watched := [one for one in self.by_name.values() if one.is_far == is_far]:
             await asyncio.sleep(_POLL_FAR_S if is_far else _POLL_S)
             for one in watched:
@@ -427,7 +427,7 @@ class ServedArtifacts:
         return await self.far.run(lambda _: [work()], None, key=object())
 
     async def refresh(self, one: Served) -> None:
-        """Open the generation at an artifact's path in a thread, and make it the current one."""
+        """Open the new generation of a served artifact in a thread, and make it the current one."""
         try:
             new = await (self._far_away(one.open_next) if one.is_far else asyncio.to_thread(one.open_next))
         except Exception as error:  # noqa: BLE001  (the old generation answers on)
@@ -443,7 +443,7 @@ class ServedArtifacts:
 
 
 def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
-    """Return name → path of artifacts: the name of the folder, or the text before =.
+    """Return name → path of artifacts to serve: the name of the folder, or the text before =.
 
     Raises:
         ConfigError: none is given, or two have one name.
@@ -464,7 +464,7 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
 
 
 def _looked(make: Callable[[], Any]) -> _Look:
-    """Do slow work; return its result or its error."""
+    """Do slow work for the served artifacts; return its result or its error."""
     try:
         return _Look(make())
     except WordpipeError as error:
@@ -477,7 +477,7 @@ def _end_of(work: "asyncio.Future[_Look]") -> float:
 
 
 def rows_of(generation: Generation) -> int | None:
-    """Return the number of rows of an artifact's table; None for a model."""
+    """Return the number of rows of a served artifact's table; None for a model."""
     with suppress(ArtifactError):
         artifact = generation.opened.artifact
         return None if artifact.kind == "model" else row_count(artifact, artifact.kind)

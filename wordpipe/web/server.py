@@ -85,7 +85,7 @@ class Server:
         self, settings: ServeSettings, metrics: Any, n_connections: int, token: bytes | None, report: Report,
         log: Report | None,
     ) -> None:  # fmt: skip
-        """Answer from now on, in a thread. Raises StorageError: it cannot."""
+        """Begin to serve, in a thread. Raises StorageError: it cannot."""
         from wordpipe.web import page
         from wordpipe.web.app import Application
         from wordpipe.web.connections import Listener
@@ -190,7 +190,7 @@ def serve(
 
 
 def need_libraries() -> None:
-    """Refuse to go on without starlette, uvicorn and prometheus_client. Raises ConfigError: names the extra."""
+    """Refuse to start a server without starlette, uvicorn and prometheus_client. Raises ConfigError."""
     try:
         import h11  # noqa: F401
         import prometheus_client  # noqa: F401
@@ -201,7 +201,7 @@ def need_libraries() -> None:
 
 
 def read_token(path: Path) -> bytes:
-    """Read the token in a file: its one line.
+    """Read the server's token in a file: its one line.
 
     Raises:
         ConfigError: no such file, others may read it, or what is in it is no token.

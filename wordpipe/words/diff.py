@@ -38,7 +38,7 @@ class CountedWords(NamedTuple):
 
     @classmethod
     def from_batches(cls, batches: Iterable[pa.RecordBatch]) -> "CountedWords":
-        """Make the words and their counts of batches with the columns word and count."""
+        """Make the words and counts to compare (diff) of batches with the columns word and count."""
         some = list(batches)
         words = pa.chunked_array([batch.column("word") for batch in some], pa.string())
         counts = [batch.column("count").to_numpy(zero_copy_only=False) for batch in some]
@@ -95,7 +95,7 @@ def semantic_shifts(
 
 
 def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
-    """Return one count for a word of two texts: 1 / (1/a + 1/b), which a rare side decides, float64.
+    """Return one count for a word of two compared texts: 1 / (1/a + 1/b), float64.
 
     The noise of a vector falls as its count grows, and that of a difference is the sum of both.
     """
@@ -105,7 +105,7 @@ def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
 def robust_z_scores(
     values_N: npt.NDArray[np.floating], counts_N: Doubles, *, least_spread: float, peers: int = _PEERS
 ) -> Doubles:
-    """Return by how many standard deviations each value is above those of words of similar count. (N,) float64.
+    """Return by how many standard deviations each shift is above those of words of similar count.
 
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
     median and median deviation stand for mean and standard deviation, so that the words which did shift count for little:
@@ -130,7 +130,7 @@ def robust_z_scores(
 
 
 def centred_rows(unit_ND: Floats) -> Floats:
-    """Return unit vectors less their mean, at length 1 again. (N, D) float32.
+    """Return unit vectors of compared words less their mean, at length 1 again. (N, D) float32.
 
     All vectors of a table lean one way, and common words more than rare ones; without the mean, words of different count
     are told apart by what they mean.
@@ -142,7 +142,7 @@ def centred_rows(unit_ND: Floats) -> Floats:
 
 
 def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
-    """Return the orthogonal matrix R, (D, D) float32, for which `from_ND @ R` and `to_ND` differ least, in squares.
+    """Return the rotation of one compared table to another: `from_ND @ R` and `to_ND` differ least.
 
     It may mirror as well as turn.
 
@@ -156,7 +156,7 @@ def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
 
 
 def aligned_distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
-    """Return 1 - cosine of every word with itself, once the first table is turned onto the second. (N,) float32, 0 to 2.
+    """Return 1 - cosine of every compared word with itself, once the first table is turned.
 
     Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """

@@ -48,7 +48,7 @@ class Questions(NamedTuple):
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:
-    """Read a set of word pairs or of analogies, UTF-8; what it holds says of which kind it is.
+    """Read a set to evaluate words on: word pairs or analogies, UTF-8.
 
     Raises:
         InputError: not text, nothing in it, or a line that does not belong; names file (`where`) and line.
@@ -109,7 +109,7 @@ def _fields(line: str) -> list[str]:
 
 
 def evaluate_similarity(table: WordVectors, pairs: Pairs, *, unknown: Unknown = "drop") -> dict[str, Any]:
-    """Compare the cosines of a table with the scores of people.
+    """Evaluate word vectors: compare the cosines of a table with the scores of people.
 
     Pairs with a word that has no vector are left out ("drop"), or given the cosine 0 ("zero").
 
@@ -155,7 +155,7 @@ def evaluate_analogies(
     table: WordVectors, questions: Questions, *, restrict: int = 30_000, method: Method = "cosadd",
     unknown: Unknown = "drop", report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Let a table answer analogies.
+    """Evaluate word vectors: let a table answer analogies.
 
     Args:
         table: the commonest first.

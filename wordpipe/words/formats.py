@@ -247,7 +247,7 @@ def _read_lines(lines: list[bytes], dim: int, first_line: int, name: str) -> Ite
 
 
 def _floats(data: bytes, size: int, dim: int) -> NDArray[np.float32] | None:
-    """Read a finite number per line, rounded to the nearest float32, (size, dim); None for lines of any other form.
+    """Read a finite number per line of a format of text, rounded to float32, (size, dim).
 
     200 MB a second. A compiled loop of our own read 400, but took 0.3 s to load numba, so that `wordpipe import` of 50 MB was
     no faster: 1.0 s of CPU with it and 0.9 with this.
@@ -290,7 +290,7 @@ def _read_line(line: bytes, dim: int, where: str) -> tuple[bytes, NDArray[np.flo
 
 
 def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Iterator[WordRows]:
-    """Read words and their numbers, some at a time.
+    """Read words and their numbers of the binary format, some at a time.
 
     Raises:
         InputError: the file ends early or goes on, a word does not end, or a number is not finite; names the word.
@@ -376,7 +376,7 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
 
 
 def _open_array(path: Path, axes: int, kinds: str, where: str) -> NDArray[Any]:
-    """Map an array of a folder into memory, and check type and number of axes."""
+    """Map an array of a folder's format into memory, and check type and number of axes."""
     try:
         with open_regular_file(path) as file:
             shape, by_columns, kind, begin = array_header(file.read(_NPY_HEAD))
@@ -459,7 +459,7 @@ class WordFilter:
             raise InputError("the file has no words", where=self._name)
 
     def _table(self, rows: WordRows) -> WordVectors:
-        """Return the table of the words that are kept, and count the words that are left out."""
+        """Return the table of words kept of a file of another format, and count the words that are left out."""
         words: dict[str, int] = {}
         has_direction: list[bool] = np.any(rows.vectors, axis=1).tolist()
         for row, data in enumerate(rows.words):
@@ -481,7 +481,7 @@ class WordFilter:
         return WordVectors([*words], counts, rows.vectors if len(kept) == len(rows.words) else rows.vectors[kept])
 
     def _decoded(self, data: bytes, place: int) -> str | None:
-        """Return a word of the file as text, or None for a word to leave out."""
+        """Return a word of a file of another format as text, or None for a word to leave out."""
         where = f"{self._name}, {self._file.place} {place}"
         if not data:
             raise InputError("a word is empty", where=where)
@@ -542,7 +542,7 @@ def check_words(table: WordTable, form: str) -> None:
 
 
 def _array_chunks(table: WordTable, column: str, shape: tuple[int, ...], dtype: str) -> Iterator[bytes]:
-    """Yield a column as a .npy file."""
+    """Yield a column as a .npy file of the format with arrays."""
     head = io.BytesIO()
     npy.write_array_header_1_0(head, {"descr": dtype, "fortran_order": False, "shape": shape})
     yield head.getvalue()
@@ -560,7 +560,7 @@ def without_controls(column: pa.Array) -> pa.Array:
 def _line_chunks(
     table: WordTable, columns: Sequence[str], gap: str, head: str = "", *, shown: bool = False
 ) -> Iterator[bytes]:
-    """Yield a line per word of these columns; numbers have the digits that give the same float32 back.
+    """Yield a line per word of a format of text; numbers give the same float32 back.
 
     What is shown and never read back is without control characters.
     """
@@ -573,7 +573,7 @@ def _line_chunks(
 
 
 def _texts(column: pa.Array, gap: str) -> pa.Array:
-    """Return the values of a column as text for an export, (N,); the numbers of a vector side by side."""
+    """Return the values of a column as text for a format of text, (N,)."""
     if not pa.types.is_fixed_size_list(column.type):
         return column.cast(pa.string())
     ends = np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size

@@ -84,7 +84,7 @@ class GensimTraining:
         return {}
 
     def steps(self, flag: StopFlag, due: Callable[[], bool] = lambda: False) -> Iterator[Step]:
-        """Train; a report before each stretch, and at the end of an epoch with the held-out loss. It never rests.
+        """Train by gensim; a report before each stretch, and at the end of an epoch with the held-out loss.
 
         Raises:
             Stopped: the flag rose; the vectors are then unfinished.

@@ -27,7 +27,7 @@ _Losses: TypeAlias = npt.NDArray[np.floating]  # nats
 
 
 def keep_probabilities(counts_V: npt.NDArray[np.int64], subsample: float) -> npt.NDArray[np.float64]:
-    """Return the probability that subsampling keeps an occurrence of each word.
+    """Return the probability that subsampling keeps an occurrence of each word, for the held-out loss.
 
     Source: word2vec.c, `(sqrt(f / t) + 1) * t / f` with f the word's share of the text and t = `subsample`.
     """
@@ -59,7 +59,7 @@ class HeldOutLoss:
     def sample(
         cls, blocks: Iterable[Words], vocabulary: Vocabulary, settings: Word2VecPlan, *, split: str, targets: int = _TARGETS
     ) -> "HeldOutLoss | None":  # fmt: skip
-        """Draw targets from the beginning (two million words) of the text; None where it has no pair.
+        """Draw the held-out sample of targets from the beginning (two million words) of the text; or None.
 
         The text comes as rows of the vocabulary, whose counts decide what is skipped and what is noise, and may go on over
         blocks; there are no more than `targets`.
@@ -79,7 +79,7 @@ class HeldOutLoss:
         return cls(inputs_PC, targets_P, noise_PK, split, settings.loss)
 
     def loss(self, vectors_VD: Floats, outputs_VD: Floats, tree: Tree | None = None) -> float:
-        """Return the mean loss per target, in nats.
+        """Return the mean held-out loss per target, in nats.
 
         With h the mean of the inputs' vectors, u the output vectors and s the logistic function it is, for a target t,
         -log s(u_t . h) - sum_k log s(-u_k . h) with negative sampling, where a noise word k that is the target itself is left
@@ -129,7 +129,7 @@ def _sampled_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows, nois
 
 
 def _tree_losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, tree: Tree) -> _Losses:
-    """Return one loss for every turn of every target."""
+    """Return one held-out loss for every turn of every target (hierarchical softmax)."""
     starts_P = tree.path_starts[targets_P]
     lengths_P = tree.path_starts[targets_P + 1] - starts_P
     of_turn = np.repeat(np.arange(len(targets_P)), lengths_P)
@@ -140,6 +140,7 @@ def _tree_losses(hidden_PD: Floats, nodes_ND: Floats, targets_P: Rows, tree: Tre
 
 
 def _softmax_losses(hidden_PD: Floats, outputs_VD: Floats, targets_P: Rows) -> _Losses:
+    """Return the held-out loss of every target by the whole softmax."""
     scores_PV = hidden_PD @ outputs_VD.T
     true_P = scores_PV[np.arange(len(targets_P)), targets_P]
     largest_P = scores_PV.max(axis=1)
@@ -172,7 +173,7 @@ def _head(blocks: Iterable[Words]) -> tuple[Rows, npt.NDArray[np.int64]]:
 def _skipgram_pairs(
     rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
-    """Draw (P, 1) inputs and (P,) targets, uniform over the pairs of one epoch.
+    """Draw (P, 1) held-out inputs and (P,) targets, uniform over the pairs of one epoch.
 
     Where a centre draws its reach from 1 to the window, a distance d occurs in a share (window - d + 1) / window of windows;
     otherwise in all of them. Positions and distances are drawn freely, and pairs that leave their text are thrown away.
@@ -193,7 +194,7 @@ def _skipgram_pairs(
 def _cbow_windows(
     rows: Rows, text_of: npt.NDArray[np.int64], settings: Word2VecPlan, targets: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
-    """Draw (P, 2 * window) inputs, -1 where there is none, and (P,) targets, uniform over positions."""
+    """Draw (P, 2 * window) held-out inputs, -1 where there is none, and (P,) targets."""
     window = settings.window
     if not len(rows):
         return np.zeros((0, 2 * window), dtype=np.int32), np.zeros(0, dtype=np.int32)
@@ -209,7 +210,7 @@ def _cbow_windows(
 
 
 def _draw(probabilities: npt.NDArray[np.float64], shape: tuple[int, ...], rng: np.random.Generator) -> Rows:
-    """Return independent draws from a distribution over 0, 1 and so on."""
+    """Return independent draws from a distribution, for the held-out sample."""
     edges = np.cumsum(probabilities)
     drawn = np.searchsorted(edges, rng.random(shape) * edges[-1], side="right")
     rows: Rows = np.minimum(drawn, len(edges) - 1).astype(np.int32)

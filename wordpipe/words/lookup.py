@@ -140,7 +140,7 @@ class Spellings:
 def _distances(
     word: str, points: npt.NDArray[np.uint32], starts_N: npt.NDArray[np.int64], lengths_N: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Count the insertions, deletions, substitutions and swaps of neighbours that turn `word` into each of N others.
+    """Count for suggestions the insertions, deletions, substitutions and swaps from `word` to N others.
 
     Their code points begin at `starts_N`. One table of the dynamic programme is filled for all words at once, a cell of all of
     them at a time.

@@ -43,7 +43,7 @@ def _hashed(before: np.uint64, code_point: int) -> np.uint64:
 
 @kernel
 def _hashes(data: Bytes, offsets: Ints) -> Hashes:
-    """Return the hashes of whole words."""
+    """Return the hashes of whole words, which are told from their n-grams."""
     hashes = np.empty(len(offsets) - 1, dtype=np.uint64)
     for word in range(len(hashes)):
         bits, at = _NOTHING, int(offsets[word])
@@ -56,7 +56,7 @@ def _hashes(data: Bytes, offsets: Ints) -> Hashes:
 
 @kernel
 def _fill(hashes: Hashes, slots: Ints) -> None:
-    """Put every row where its hash points to, or behind; of equal hashes the first row is found."""
+    """Put every n-gram's row where its hash points to, or behind; of equal hashes the first is found."""
     mask = np.uint64(len(slots) - 1)
     for row in range(len(hashes)):
         slot = hashes[row] & mask
@@ -96,7 +96,7 @@ class HashRows:
 
 
 def _text_of(words: pa.Array) -> tuple[Bytes, Ints]:
-    """Return the bytes of words, uint8, and the offsets of words, (N + 1,) int32; nothing is copied."""
+    """Return the bytes of words to cut into n-grams, uint8, and their offsets, (N + 1,) int32."""
     _, offsets, data = words.buffers()
     if not len(words) or data is None:
         return read_only(np.zeros(0, dtype=np.uint8)), read_only(np.zeros(len(words) + 1, dtype=np.int32))

@@ -91,7 +91,7 @@ class Weights:
 
     @classmethod
     def initial(cls, dim: int, n_words: int, n_outputs: int, n_ngrams: int, seed: int) -> "Weights":
-        """Inputs uniform within 1 / D of zero as in gensim, outputs zero.
+        """Return the weights before word2vec's training: inputs uniform within 1 / D of zero, outputs zero.
 
         word2vec.c takes half of that, which CBOW grows out of more slowly: 2.579 nats held out after two epochs of 10 MB
         instead of 2.566.
@@ -108,7 +108,7 @@ class Weights:
         return {"inputs": self.inputs, "outputs": self.outputs, "ngrams": self.ngrams}
 
     def words(self, part_starts: Offsets, parts: Ints) -> Floats:
-        """Return the words' vectors, (V, D): their own rows, or the mean with those of their n-grams."""
+        """Return the trained words' vectors, (V, D): their own rows, or the mean with those of their n-grams."""
         if not len(part_starts):
             return self.inputs[:, : self.dim]
         composed = np.empty((len(self.inputs), self.dim), dtype=np.float32)
@@ -125,7 +125,7 @@ class Weights:
 
 
 def _random_rows(n: int, dim: int, rng: np.random.Generator) -> Floats:
-    """Return the initial vectors of n words or n-grams: uniform within 1 / D of zero, padded."""
+    """Return the vectors of n words or n-grams before training: uniform within 1 / D of zero."""
     rows = np.zeros((n, padded(dim)), dtype=np.float32)
     for first in range(0, n, _BLOCK):
         some = rows[first : first + _BLOCK, :dim]
@@ -147,7 +147,7 @@ def _add_ngrams(inputs: Floats, part_starts: Offsets, parts: Ints, ngrams: Float
 def _subtract_ngrams(
     inputs: Floats, found: npt.NDArray[np.bool_], part_starts: Offsets, parts: Ints, ngrams: Floats
 ) -> None:
-    """Turn those words' rows in `inputs`, which are means with their n-grams, into the words' own rows."""
+    """Turn trained words' rows in `inputs`, which are means with n-grams, into their own rows."""
     for row in range(len(inputs)):
         if found[row]:
             inputs[row] *= np.float32(1 + part_starts[row + 1] - part_starts[row])
@@ -262,7 +262,7 @@ class NativeTraining:
                 return
 
     def _epoch_end(self, start: float) -> Iterator[Step]:
-        """Report the true mean over the epoch's predictions, then the mean over the held-out sample."""
+        """Report the true mean loss over the trained epoch's predictions, then over the held-out sample."""
         if self.progress["predictions"]:
             yield self._step(start, loss=self.progress["loss"] / self.progress["predictions"])
         if self._held_out is not None:
@@ -320,7 +320,7 @@ def not_finite(epoch: int, settings: Word2VecPlan) -> DivergedError:
 
 
 def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Objective:
-    """Return the objective of the settings in the terms of the kernel."""
+    """Return the objective of training in the terms of the kernel."""
     noise = Noise.of(noise_distribution(vocabulary.counts, settings.ns_exponent))
     kind = {"ns": NEGATIVE, "hs": TREE, "softmax": SOFTMAX}[settings.loss]
     longest = int(np.diff(tree.path_starts).max(initial=1))
@@ -331,7 +331,7 @@ def _objective(settings: Word2VecPlan, vocabulary: Vocabulary, tree: Tree) -> Ob
 
 
 def chunk_size(words: int, cost: int) -> int:
-    """Return the words of one job: enough to be worth a start, few enough that several threads share a small text.
+    """Return the words of one job of training: worth a start, and few enough to share a small text.
 
     It does not follow the number of threads, so a run can be continued with more of them. Where many numbers are multiplied
     for each word (`cost`; softmax) a job has fewer words, to last seconds at most.
@@ -342,7 +342,7 @@ def chunk_size(words: int, cost: int) -> int:
 def done_in_order(
     work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
 ) -> Iterator[tuple[int, T]]:
-    """Do the jobs that begin at `begins`, several at a time, and give (begin, result) as each ends; of one thread in order.
+    """Do the jobs of training that begin at `begins`, several at a time, and give each as it ends.
 
     Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that were taken are finished. So
     what was done is always everything before some job.

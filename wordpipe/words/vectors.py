@@ -147,7 +147,7 @@ class WordVectors:
 
     @cached_property
     def _scale(self) -> Floats:
-        """Return one over the length of every vector, (V,); 0 for one without a direction (zero or not finite)."""
+        """Return one over the length of every word vector, (V,); 0 for one without a direction."""
         scale = np.zeros(len(self), dtype=np.float32)
         for first in range(0, len(self), _BLOCK):  # the norms of all at once need their squares in memory
             norms = np.linalg.norm(self.vectors[first : first + _BLOCK], axis=1)
@@ -194,7 +194,7 @@ class WordVectors:
         return lru_cache(_SUGGESTIONS)(Spellings(self.words).nearest)
 
     def understand(self, text: str) -> "WordQuery":
-        """Turn a word, several words or an expression such as `king - man + woman` into the vector to look for.
+        """Turn a word, or an expression such as `king - man + woman`, into the word vector to look for.
 
         Words without a vector are left out of a plain list of words; an expression with operators needs them all.
 
@@ -238,7 +238,7 @@ class WordVectors:
     def _sum(
         self, positive: Sequence[str], negative: Sequence[str], guessed: Mapping[str, Floats] = MappingProxyType({})
     ) -> tuple[Floats, Ints]:
-        """Return the sum of unit vectors of `positive` less those of `negative`, and the rows of all but `guessed` words."""
+        """Return the sum of word vectors of `positive` less those of `negative`, and the rows of words."""
         words = (*positive, *negative)
         row_of = {word: self._row(word) for word in words if word not in guessed}
         vectors_ND = np.stack([self.vectors[row_of[word]] if word in row_of else guessed[word] for word in words])
@@ -264,7 +264,7 @@ class WordVectors:
         return found
 
     def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
-        """Return the k words with the largest finite scores, of equal ones the commoner; also when the k-th is tied."""
+        """Return the k words whose vectors have the largest finite scores, of equal ones the commoner."""
         rows = np.flatnonzero(np.isfinite(scores_V))
         scores = scores_V[rows].clip(-1, 1)
         if 0 < k < len(rows):
@@ -352,7 +352,7 @@ class CommonPart:
 
     @classmethod
     def of(cls, vectors_VD: Floats, components: int) -> "CommonPart":
-        """Compute the mean and the first `components` principal components, at most D."""
+        """Compute the mean of word vectors and the first `components` principal components, at most D."""
         dim = vectors_VD.shape[1]
         sum_D, squares_DD = np.zeros(dim), np.zeros((dim, dim))
         for first in range(0, len(vectors_VD), _BLOCK):
@@ -367,7 +367,7 @@ class CommonPart:
         return cls(mean.astype(np.float32), (largest_ND * signs_N[:, None]).astype(np.float32))
 
     def removed_from(self, vectors_VD: Floats) -> Floats:
-        """Return the vectors without the common part, (V, D). Linear: a mean of vectors loses as much as each vector."""
+        """Return the word vectors without the common part, (V, D)."""
         left_VD = np.empty_like(vectors_VD)
         for first in range(0, len(vectors_VD), _BLOCK):
             some = vectors_VD[first : first + _BLOCK] - self.mean

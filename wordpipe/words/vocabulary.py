@@ -79,7 +79,7 @@ def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
 
 
 def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids") -> npt.NDArray[np.int64]:
-    """Count how often each of `size` ids occurs in a column (`word_ids` or `ids`) of the train split, int64.
+    """Count for the vocabulary how often each of `size` ids occurs in a column of the train split.
 
     Raises:
         InputError: an id of `size` or more: the tokens and the vocabulary do not belong together.
@@ -122,7 +122,7 @@ class TrainingText:
     texts: int  # texts with any word
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
-        """Read words `begin` to `end`, int32, the first of each text as `~row`; what lies outside the text is left out.
+        """Read words `begin` to `end` of the vocabulary's text, int32, the first of each text as `~row`.
 
         Raises:
             OSError: the file is shorter than it was.
@@ -195,7 +195,7 @@ def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iter
 def _text_begins(
     batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
 ) -> npt.NDArray[np.bool_]:
-    """Return for every sentence if a new text begins with it: another document, or the same text once more."""
+    """Return for every sentence of the training text if a new text begins with it."""
     begins = np.ones(len(batch), dtype=np.bool_)
     if context == "sentence":
         return begins
@@ -208,7 +208,7 @@ def _text_begins(
 
 
 def arrow_words(words: "pa.Array | Sequence[str]") -> pa.Array:
-    """Return words as one Arrow array of contiguous UTF-8. A lone surrogate, which is no character, is kept."""
+    """Return the vocabulary's words as one Arrow array of contiguous UTF-8."""
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
     if isinstance(words, pa.Array):

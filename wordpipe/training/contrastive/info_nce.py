@@ -40,7 +40,7 @@ def info_nce_loss(
 
 
 def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
-    """Return the share of first texts whose matching text is nearer than all other second texts; a tie is no success."""
+    """Measure InfoNCE's task: the share of first texts whose partner is nearer than all other second texts."""
     cosine_BB = first_BD @ second_BD.T
     partner_B = cosine_BB.diagonal().clone()
     cosine_BB.fill_diagonal_(-torch.inf)
@@ -48,7 +48,7 @@ def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
 
 
 def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Tensor:
-    """Return the loss of a batch's unit vectors by the settings `temperature`, `false_negatives`, `max_similarity`."""
+    """Return the InfoNCE loss of a batch's unit vectors by the settings."""
     same_BB = false_negatives(batch, first_BD.device) if settings.false_negatives == "drop" else None
     return info_nce_loss(
         first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB, max_similarity=settings.max_similarity
@@ -56,7 +56,7 @@ def pair_loss(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: E
 
 
 def measured(first_BD: Tensor, second_BD: Tensor, batch: PairBatch, settings: EncoderSettings) -> Measured:
-    """Measure how well matching texts are found among held-out pairs, by their unit vectors."""
+    """Measure InfoNCE on held-out pairs: how well matching texts are found, by their unit vectors."""
     same_BB = false_negatives(batch, first_BD.device)  # whatever is trained on, so that runs compare
     loss = float(info_nce_loss(first_BD, second_BD, temperature=settings.temperature, same_BB=same_BB))
     metrics = {"valid_loss": loss, "valid_nearest": nearest_share(first_BD, second_BD), "valid_pairs": len(first_BD)}
@@ -82,7 +82,7 @@ def _one_way(cosine_BB: Tensor, same_BB: Tensor | None, temperature: float, max_
 
 
 def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Tensor:
-    """Return the mask that `info_nce` takes: pairs of one document, or with a text in common, on whichever side.
+    """Return InfoNCE's mask of false negatives: pairs of one document, or with a text in common.
 
     That first text i is second text j makes (i, j) and (j, i) no negatives, as if the same side had it twice.
 
@@ -102,7 +102,7 @@ def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Ten
 
 
 def relational_loss(student_BD: Tensor, teacher_BE: Tensor, temperature: float) -> Tensor:
-    """Return the mean KL divergence between the teacher's and the student's similarities of the texts.
+    """Return beside InfoNCE the mean KL divergence between the teacher's and the student's similarities.
 
     For each text the cosines with all others, divided by the temperature, become a distribution; the text itself is left
     out. A constant added to all of the student's cosines costs nothing, their order and their distances do.

@@ -73,7 +73,7 @@ def write_pair_text(
     batches: Iterable[pa.RecordBatch], folder: Path, *, vocab_size: int, column: Literal["ids", "word_ids"] = "ids",
     titles: Iterable[pa.Array] | None = None,
 ) -> PairText:  # fmt: skip
-    """Write rows of tokens to `folder`, in one pass.
+    """Write the text that pairs are cut from, rows of tokens, to `folder`, in one pass.
 
     Args:
         batches: rows of the `tokens` schema, in order.
@@ -91,7 +91,7 @@ def write_pair_text(
     splits: list[int] = []
 
     def lists() -> Iterator[pa.Array]:
-        """Lists of ids; rows without any leave no trace but a count."""
+        """Return lists of ids of text for pairs; rows without any leave no trace but a count."""
         # which documents begin here, and which ids are known
         for batch in batches:
             if batch.num_rows == 0:
@@ -123,7 +123,7 @@ def write_pair_text(
 
 
 def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) -> RaggedFile:
-    """Write lists of ids to STEM.i32 and STEM.i64; ids outside the vocabulary are left out, empty lists stay."""
+    """Write lists of ids of text for pairs to STEM.i32 and STEM.i64; ids outside the vocabulary are left out."""
     ids_path, offsets_path = stem.with_suffix(".i32"), stem.with_suffix(".i64")
     total = 0
     with ids_path.open("wb") as ids_file, offsets_path.open("wb") as offsets_file:
@@ -137,7 +137,7 @@ def write_ragged(batches: Iterable[pa.Array], stem: Path, *, vocab_size: int) ->
 
 
 def _known(lists: pa.Array, vocab_size: int) -> tuple[npt.NDArray[np.int32], Int64s]:
-    """Return the ids of lists that are below `vocab_size`, and how many each list has."""
+    """Return the ids of text for pairs that are below `vocab_size`, and how many each list has."""
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     ids = lists.flatten().to_numpy(zero_copy_only=False)
     known = ids < vocab_size

@@ -107,7 +107,7 @@ class Pairs:
             self.notes += _few_negatives(self._document_of_row[self._rows])
 
     def batch(self, step: int) -> PairBatch:
-        """Return the pairs of a step, counted from 0."""
+        """Return the contrastive pairs of texts of a step, counted from 0."""
         numbers = np.arange(step * self._batch_size, (step + 1) * self._batch_size, dtype=np.int64)
         rows = self._rows[shuffled(numbers, self.n_pairs, self._seed, "order")]
         # which spans of which texts
@@ -139,7 +139,7 @@ class Pairs:
         return PairBatch(sides[0], sides[1], document.astype(np.int64), kinds)
 
     def _bounds(self) -> npt.NDArray[np.float64]:
-        """Return the end of the share of each kind in [0, 1]; without a file of pairs the other kinds share its part."""
+        """Return the end of the share of each kind of pairs in [0, 1]."""
         shares = np.array([*self._settings.shares.values()])
         if self._given is None:
             shares[KINDS.index("pairs")] = 0.0
@@ -194,7 +194,7 @@ def _pair_notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
 
 
 def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
-    """Return a warning if most sentences are of the same document, and so no negatives of each other.
+    """Return a warning if most sentences of pairs are of one document, and so no negatives.
 
     Raises:
         InputError: all are: every loss would be 0.
@@ -215,7 +215,7 @@ def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
 
 
 def held_out_pairs(settings: EncoderSettings, text: PairText) -> Pairs | None:
-    """Return neighbouring sentences of held-out documents, for any training, so that runs compare; None: there are too few.
+    """Return pairs of neighbouring sentences of held-out documents, for any contrastive training.
 
     Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
     and itself, as in dropout pairs, would be known again by any encoder.
@@ -309,7 +309,7 @@ def copy_spans(
     spans: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], numbers: Int64s, seed: np.uint64, deletion_rate: float,
     row_ids: Int32s, title_ids: Int32s, pair_ids: Int32s, ids: Int32s, lengths: Int64s,
 ) -> int:  # fmt: skip
-    """Copy the texts of one side, without the words that are left out of deletions and crops; one word always stays.
+    """Copy the texts of one side of pairs, without the words that are left out of deletions and crops.
 
     Args:
         spans: (B, 3), one side of what `plan_pairs` chose.
@@ -350,7 +350,7 @@ def copy_spans(
 
 @kernel
 def hash_texts(ids: Int32s, lengths: Int64s, hashes: Int64s) -> None:
-    """Write a number for each text that depends on its ids and their order alone."""
+    """Write a number for each text of pairs that depends on its ids and their order alone."""
     at = 0
     for text in range(len(lengths)):
         bits = _GOLDEN

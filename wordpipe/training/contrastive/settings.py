@@ -57,7 +57,7 @@ def default_shares(goal: Goal, *, by_dropout: bool) -> dict[PairKind, float]:
 
 
 def refuse_idle(settings: Settings, idle: Sequence[Idle]) -> None:
-    """Refuse settings that were given and would change nothing."""
+    """Refuse settings of a contrastive training that were given and would change nothing."""
     given = {name for name in settings.model_fields_set if getattr(settings, name) is not None}
     for names, is_idle, why in idle:
         if (found := sorted(given.intersection(names))) and is_idle(settings):
@@ -153,7 +153,7 @@ class FromPairs(Settings):
         return shares
 
     def steps_for(self, n_pairs: int) -> int:
-        """Return the number of steps: those given, else by epochs, else one pass and at least 200.
+        """Return the number of steps that the settings mean: those given, else by epochs, else one pass.
 
         The last step of the last pass is a whole one and reaches into the next pass, so that no sentence is left out.
 
@@ -168,7 +168,7 @@ class FromPairs(Settings):
         return max(least, math.ceil(passes * n_pairs / self.pairs_per_step(n_pairs) - 1e-9))
 
     def pairs_per_step(self, n_pairs: int) -> int:
-        """Return the batch size: where none is given, a step has no more pairs than there are sentences.
+        """Return the batch size that the settings mean: no more pairs than there are sentences.
 
         More would be the same sentences again, which are no negatives of each other: 149 sentences of the handbook found their
         texts by held-out titles with nDCG@10 of 87.2 in steps of 149 pairs, 87.9 in steps of 1,024 (both ± 2).

@@ -67,6 +67,7 @@ class StaticLearner:
         self._gradient_BD = np.zeros((0, table_VD.shape[1]), np.float32)
 
     def gradients(self, step: int) -> Gradients:
+        """Return the gradients of the static table's rows."""
         batch = self._pairs.batch(step)
         ids = np.concatenate([batch.first.ids, batch.second.ids])
         lengths = np.concatenate([batch.first.lengths, batch.second.lengths])
@@ -85,7 +86,7 @@ class StaticLearner:
         return torch.stack((gradients.loss, gradients.n_targets, norm))
 
     def validate(self) -> Measured | None:
-        """Measure how well matching texts are found among the held-out pairs."""
+        """Measure the static table as it learns: how well matching texts are found among held-out pairs."""
         if (batch := self._held_out) is None:
             return None
         sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
@@ -121,7 +122,7 @@ class StaticLearner:
 
 
 def _unit(sums_BD: Tensor) -> Tensor:
-    """Return the sums of rows at length 1.
+    """Return the static table's sums of rows at length 1, as it learns.
 
     Where rows cancel out or are zero, the gradient of a direction has no bound; such sums are divided by `_SHORTEST` instead.
     """
@@ -129,7 +130,7 @@ def _unit(sums_BD: Tensor) -> Tensor:
 
 
 def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the root mean square of each row at the start, (V,); for a row of zeros the median of the other rows.
+    """Return the pace at which each row of the static table learns: the root mean square at the start, (V,).
 
     A step of Adam is as long for every row. The rows of common words, which begin a hundred times shorter than those of rare
     ones, would be made noise in a few steps, and the weights of the words would be lost.
@@ -167,7 +168,7 @@ class RowAdam:
         )  # threads begin with the first work
 
     def sums(self, ids: Int32s, lengths: Int64s) -> Matrix:
-        """Return the sum of each text's rows, (B, D) float32."""
+        """Return the sum of each text's rows in the table that learns, (B, D) float32."""
         sums_BD = np.empty((len(lengths), self.table_VD.shape[1]), np.float32)
         offsets = offsets_of(lengths)
         self._side_by_side(
@@ -176,7 +177,7 @@ class RowAdam:
         return sums_BD
 
     def update(self, ids: Int32s, lengths: Int64s, gradient_BD: Matrix, *, lr: float, step: int) -> None:
-        """Change the rows of a step's texts.
+        """Learn: change the static table's rows of a step's texts.
 
         Args:
             ids: (S,) of all texts.
@@ -199,7 +200,7 @@ class RowAdam:
         )  # fmt: skip
 
     def _side_by_side(self, n: int, work: Callable[[int, int], None]) -> None:
-        """Do some work on 0 … n-1 in several threads, each on a part."""
+        """Do some work of the static learner on 0 … n-1 in several threads, each on a part."""
         if self._threads == 1:
             work(0, n)
             return
@@ -214,7 +215,7 @@ def _update(
     bounds: Int64s, texts: Int64s, gradient_BD: Matrix, rate: np.float32, beta1: np.float32, beta2: np.float32,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    """Change the touched rows `first` to `last` of a table by Adam, see `RowAdam.update`."""
+    """Learn: change the touched rows `first` to `last` of the static table by Adam."""
     dim = table_VD.shape[1]
     total = np.empty(dim, np.float32)
     one, epsilon = np.float32(1), np.float32(_EPSILON)

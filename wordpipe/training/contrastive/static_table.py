@@ -42,7 +42,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
-    """Return a random direction for each stem, (V, dim): signs, made of the hash of the stem alone.
+    """Return the static table's random direction for each stem, (V, dim): signs, by the stem's hash.
 
     Two texts without a stem in common have a cosine of about 0 ± 1 / sqrt(dim).
 
@@ -55,7 +55,7 @@ def lexical_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
 
 
 def spelled_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
-    """Return a direction for each stem that is near those of stems written alike, (V, dim), of a length of about 1.
+    """Return the static table's direction for each stem, near those of stems written alike, (V, dim).
 
     It is the sum of random directions of the stem itself and of all 3-, 4- and 5-grams of "<stem", by the square root of their
     number. There is no mark at the end, where a stem has lost its ending. Beside word vectors of 100 MB of Wikipedia, and
@@ -90,7 +90,7 @@ def _features(stem: str) -> list[str]:
 
 
 def _signs(texts: Sequence[str], dim: int, seed: int) -> Matrix:
-    """Return random signs, -1 and 1, by the hash of each text, (N, dim)."""
+    """Return random signs for the static table, -1 and 1, by the hash of each text, (N, dim)."""
     blocks = -(-dim // 64)
     bits = hashes_of(list(texts))[:, None] ^ np.uint64(seed_of(seed, "lexical"))
     bits = mixed_bits(bits + np.arange(1, blocks + 1, dtype=np.uint64) * _GOLDEN)
@@ -115,7 +115,7 @@ _DIRECTION, _DIRECTION_SEED = " not", 0  # of a feature that no stem has
 
 
 def word_weights(counts_V: npt.NDArray[np.int64], a: float, total: int | None = None) -> npt.NDArray[np.float32]:
-    """Return smooth inverse frequencies, a / (a + p), (V,); a word that the text lacks weighs as the rarest word does.
+    """Return the static table's word weights by smooth inverse frequency, a / (a + p), (V,).
 
     Args:
         counts_V: how often each word (or its stem) occurs.
@@ -128,7 +128,7 @@ def word_weights(counts_V: npt.NDArray[np.int64], a: float, total: int | None = 
 
 
 def passage_weights(text: PairText, stems: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Return how much a word tells one passage from another, (V,): idf^1.5 of its stem, at most 1; of a stop word near 0.
+    """Return for the static table how much a word tells one passage from another, (V,): idf^1.5.
 
     LSI under these weights found the queries' documents of Cranfield, CISI, NPL and CACM with nDCG@10 of 40.3 in the mean;
     under idf 38.6, under its square 39.7.
@@ -161,7 +161,7 @@ def continued_table(table_VD: Matrix, rows: npt.NDArray[np.int64], stems: Sequen
 
 
 def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
-    """Return the words' coordinates in the strongest directions of the stems-by-passages matrix, (V, dim).
+    """Return the static table's part by LSI: words in the strongest directions of stems by passages.
 
     Passages are sentences in a row, of 128 words or more unless their document ends. Their counts enter as (1 + log tf) · idf,
     each passage of length 1. Directions that the text does not have (fewer passages than `dim`) are 0.
@@ -210,7 +210,7 @@ def joined_parts(parts: Sequence[tuple[Matrix, npt.NDArray[np.float32], float]],
 
 
 def join_compounds(table_VD: Matrix, words: Sequence[str]) -> Matrix:
-    """Let the row of a word with hyphens be the sum of its parts' rows, as if it were written apart; changed in place.
+    """Let a compound's row in the static table be the sum of its parts' rows; changed in place.
 
     Words with a part that has no row keep their own.
 
@@ -227,7 +227,7 @@ def join_compounds(table_VD: Matrix, words: Sequence[str]) -> Matrix:
 
 
 def root_mean_square(table_VD: Matrix, text: PairText) -> float:
-    """Return the length of the sums of training texts: the root of the mean square over 10,000 or more, evenly spread."""
+    """Return the length of the static table's sums of training texts: a root mean square."""
     rows = rows_of(text.documents, text.splits == 0)
     rows = rows[:: max(1, len(rows) // _SAMPLE)]
     total = 0.0
@@ -246,7 +246,7 @@ def _stem_numbers(stems: Sequence[str]) -> npt.NDArray[np.int32]:
 
 
 def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int32], csr_array, npt.NDArray[np.float64]]:
-    """Return each word's stem, (V,), how often each passage of train has each stem, (P, S), and the stems' idf, (S,).
+    """Return for the static table each word's stem, how often each passage has each stem, and the idf.
 
     A document's title is read with its first passage, as it is embedded with its text: without it, latent directions of
     Cranfield found 2 points of nDCG@10 less. The idf is that of `search.Tfidf`, 1 where every passage has the stem.
@@ -273,7 +273,7 @@ def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int3
 
 
 def _passage_bounds(text: PairText) -> npt.NDArray[np.int64]:
-    """Return begin and end of each passage of train among the ids, and the document that it begins, else -1: (P, 3)."""
+    """Return begin, end and document of each passage that the static table is made of: (P, 3)."""
     found = []
     for document in np.flatnonzero((text.splits == 0) & (np.diff(text.documents) > 0)).tolist():
         ends = np.asarray(text.rows.offsets[text.documents[document] : text.documents[document + 1] + 1])
@@ -293,7 +293,7 @@ def count_stems(stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> npt.ND
 
 
 def near_their_stems(vectors_VD: Matrix, stems: Sequence[str], counts_V: npt.NDArray[np.int64]) -> Matrix:
-    """Return unit(unit(v) + unit(m)), m the mean over the words of one stem of unit(v), weighted by their counts.
+    """Return the static table's rows near those of their stems: unit(unit(v) + unit(m)).
 
     A word without a vector (a zero row) gets its stem's. On vectors of 100 MB of Wikipedia beside as many random directions
     by stem, the mean of STS-B dev and train, STS 2012 and SICK rose from 63.5 to 63.9 (Spearman x 100), with 512 of them from
@@ -344,7 +344,7 @@ class Finish:
 
     @classmethod
     def of(cls, words: Sequence[str], weights: Mapping[str, float], *, byte_level: bool = False) -> "Finish":
-        """Return the factors and shifts of the rows of these words or tokens.
+        """Return the finish of a static table: the factors and shifts of the rows of these words.
 
         Args:
             words: as the vocabulary has them, marks included.
@@ -399,7 +399,7 @@ def _plain_text(word: str, *, byte_level: bool) -> str:
 
 
 def _piece_test(words: Sequence[str]) -> Callable[[str], bool]:
-    """Return a test that is True if a token only ever continues a word.
+    """Return a test for the static table: True if a token only ever continues a word.
 
     A mark may say so (##ing). Where it says instead which tokens begin a word (Ġthe), those continue that have no twin with
     the mark: at the start of a text, or after a bracket, a word has no mark, but it has a twin. In scripts without spaces any

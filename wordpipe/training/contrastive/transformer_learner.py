@@ -71,7 +71,7 @@ class Framing:
         return int(np.maximum(texts.lengths - (self.longest - 2), 0).sum())
 
     def packed(self, texts: Ragged) -> Packed:
-        """Return the framed sequences of the texts, packed, on the device."""
+        """Return the framed sequences of the texts that the transformer learns from, packed, on the device."""
         texts = self.cut(texts)
         framed_S = texts.lengths + 2
         ends_S = np.cumsum(framed_S)
@@ -82,7 +82,7 @@ class Framing:
         return pack(ids, framed_S, multiple=multiple, pad_id=self.sep_id).to(self.device)
 
     def chunks(self, texts: Ragged, positions: int) -> list[npt.NDArray[np.int64]]:
-        """Return rows to be computed together, like with like in length, each of at most about `positions` positions."""
+        """Return rows for the transformer to compute together, like with like in length."""
         order_S = np.argsort(texts.lengths, kind="stable")
         sizes_S = np.minimum(texts.lengths[order_S] + 2, self.longest)
         chunk_S = (np.cumsum(sizes_S) - sizes_S) // max(1, positions)
@@ -90,7 +90,7 @@ class Framing:
 
 
 def text_vectors(model: LanguageModel, packed: Packed, weights_V: Tensor | None) -> Tensor:
-    """Return unit vectors (S, D) of packed texts, in the order in which they were given, float32.
+    """Return the transformer's unit vectors (S, D) of packed texts, in the order given, float32.
 
     Args:
         model: an encoder; dropout acts while it is training.
@@ -131,6 +131,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         self._seed, self._positions, self._teacher, self._held_out = seed, positions_at_once, teacher, held_out
 
     def gradients(self, step: int) -> Gradients:
+        """Leave the gradients of the contrastive loss with the transformer's weights."""
         self.model.train()
         batch = self._batch(step)
         texts = joined(batch.first, batch.second)
@@ -145,7 +146,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return Gradients(loss.detach().to(one), one, positions, self._framing.n_cut(texts))
 
     def validate(self) -> Measured | None:
-        """Measure how well matching texts are found among the held-out pairs, without dropout."""
+        """Measure the transformer as it learns: how well matching texts are found among held-out pairs."""
         if (batch := self._held_out) is None:
             return None
         self.model.eval()
@@ -156,7 +157,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return measured(sides[0], sides[1], batch, self._settings)
 
     def _in_chunks(self, step: int, batch: PairBatch, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Return the loss of a step whose texts are encoded twice, in chunks; gradients are with the weights."""
+        """Return the contrastive loss of a step whose texts the transformer encodes twice, in chunks."""
         vectors_SD = self._detached_vectors(step, texts, chunks)
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)
@@ -169,7 +170,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
 
     @torch.no_grad()
     def _detached_vectors(self, step: int, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Return unit vectors of all texts, (S, D), without a graph."""
+        """Return the transformer's unit vectors of all texts, (S, D), without a graph."""
         vectors_SD = torch.empty(len(texts.lengths), self.model.config.dim, device=self.execution.device)
         for number, rows in enumerate(chunks):
             vectors_SD[torch.from_numpy(rows)] = self._vectors(step, number, rows_at(texts, rows))
@@ -182,7 +183,7 @@ class ContrastLearner(ModelLearner[LanguageModel]):
             return text_vectors(self.model, self._framing.packed(texts), self._weights_V)
 
     def _loss(self, vectors_SD: Tensor, batch: PairBatch) -> Tensor:
-        """Return the contrastive loss of a batch, and the teacher's loss where there is a teacher."""
+        """Return the transformer's contrastive loss of a batch, and the teacher's loss if there is one."""
         first_BD, second_BD = vectors_SD.chunk(2)
         loss = pair_loss(first_BD, second_BD, batch, self._settings)
         if self._teacher is None:

@@ -66,7 +66,7 @@ class Texts:
     labels: Callable[[Counts], Counts | None] = all_alike
 
     def held(self, train_ids: Ids, valid_ids: Ids, starts: tuple[Flags | None, Flags | None] = (None, None)) -> Held:
-        """Return a training stream and a held-out stream, cut into sequences; a held-out stream that is too short is None.
+        """Return a training stream and a held-out stream for a recipe, cut into sequences; too short: None.
 
         Raises:
             InputError: the training stream is empty.
@@ -82,7 +82,7 @@ class Texts:
         return self.blocks(ids, seq_len, starts) if self.valid_blocks is None else self.valid_blocks(ids, seq_len)
 
     def open(self, folder: Path) -> Held:
-        """Open the files that were written to a folder."""
+        """Open the data files of a recipe that were written to a folder."""
         paths = [folder / f"{split}.ids" for split in SPLITS]
         train, valid = (open_ids(path, self.n_tokens) for path in paths)
         if self.find_starts is None:
@@ -122,7 +122,7 @@ class PairTexts:
     prefix_field: str = ""
 
     def writers(self, folder: Path) -> Mapping[str, PairWriter]:
-        """Return a writer of pairs for each split, which writes to a folder."""
+        """Return a writer of pairs for each split of a recipe's data, which writes to a folder."""
         return {
             split: PairWriter(
                 folder / split, vocab_size=self.n_tokens, before=self.before, after=self.after, end=self.end,

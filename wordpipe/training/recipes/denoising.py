@@ -43,7 +43,7 @@ class Denoising(LanguageObjective):
         self.corruption, self.start_id, self.device = corruption, start_id, device
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PairTargets:
-        """Damage the sequences; what is drawn depends on the seed of the generator alone."""
+        """Damage the sequences for denoising; what is drawn depends on the generator alone."""
         del progress
         random, ids_BT = np.random.Generator(np.random.Philox(generator.initial_seed())), rows.ids_BT.cpu().numpy()
         if isinstance(self.corruption, SpanCorruption):
@@ -55,7 +55,7 @@ class Denoising(LanguageObjective):
 
 
 def corruption_of(opened: Opened, settings: DenoisingSettings) -> tuple[Corruption, int]:
-    """Return the corruption that damages texts (T5's or BART's), and how many tokens an undamaged text has.
+    """Return the corruption that denoising undoes (T5's or BART's), and the tokens of an undamaged text.
 
     Raises:
         ArtifactError: the tokenizer lacks a special token.

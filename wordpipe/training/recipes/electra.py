@@ -56,7 +56,7 @@ class Electra(nn.Module):
 
 
 def generator_config(config: ModelConfig, share: float) -> ModelConfig:
-    """Return the shape of a generator that is about so wide, with whole heads."""
+    """Return the shape of ELECTRA's generator that is about so wide, with whole heads."""
     n_heads = max(1, round(share * config.n_heads))
     return replace(
         config, dim=n_heads * config.head_dim, n_heads=n_heads, n_kv_heads=n_heads,
@@ -117,7 +117,7 @@ class Replaced(LanguageObjective):
 
     @torch.no_grad()
     def measure(self, model: Any, blocks: Examples) -> dict[str, float]:
-        """Return the generator's loss, the share of positions judged correctly, and that of the replaced tokens found."""
+        """Return the loss of ELECTRA's generator, the share of positions judged correctly, and what was found."""
         assert isinstance(model, Electra)
         was_training, device = model.training, model.discriminator.embedding.device
         model.eval()
@@ -145,7 +145,7 @@ class Replaced(LanguageObjective):
 
 @torch.no_grad()
 def guesses(generator: LanguageModel, hidden_ND: Tensor, draws_BK: Tensor) -> Tensor:
-    """Draw a token from the generator's probabilities at each hidden position, (B, K): the first sum beyond the draw."""
+    """Draw a token from the probabilities of ELECTRA's generator at each hidden position, (B, K)."""
     found, draws_N = [], draws_BK.flatten()
     rows = max(1, _LOGITS_AT_ONCE // generator.config.vocab_size)
     for first in range(0, len(draws_N), rows):
@@ -156,7 +156,7 @@ def guesses(generator: LanguageModel, hidden_ND: Tensor, draws_BK: Tensor) -> Te
 
 
 def replaced(targets: Targets, guesses_BK: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the text with the generator's guesses in it, and where a guess is not the text's own token, both (B, T)."""
+    """Return the text with the guesses of ELECTRA's generator, and where a guess is wrong, both (B, T)."""
     assert targets.positions is not None
     own_BT = targets.inputs.scatter(1, targets.positions, targets.labels)
     counted_BK = torch.where(targets.weights > 0, guesses_BK, targets.labels)

@@ -62,7 +62,7 @@ class TextPairTargets(Targets):
     pair_labels: Tensor = field(kw_only=True)
 
     def loss_sum(self, model: "LanguageModel", label_smoothing: float) -> Tensor:
-        """Return the loss of the hidden tokens, plus the mean loss of the pairs times the number of tokens."""
+        """Return the loss of masked language modelling: of hidden tokens, plus that of pairs of texts."""
         assert self.positions is not None
         at_BK = F.pad(self.positions, (1, 0))  # the first position, too
         hidden_BKD = model.encode(self.inputs, segments_BT=self.segments, at_BK=at_BK)
@@ -83,7 +83,7 @@ class MaskedPairs(LanguageObjective):
         self._masked, self.kind = masked, kind
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> TextPairTargets:
-        """Cut sequences into two texts, change the pairs of half of the sequences, and hide tokens.
+        """Cut sequences into two texts for masked language modelling, change half of the pairs, and mask.
 
         Args:
             rows: of `pair_blocks`, on the device.
@@ -95,7 +95,7 @@ class MaskedPairs(LanguageObjective):
         return TextPairTargets(**vars(hidden), pair_labels=labels_B)
 
     def pairs(self, rows: Rows, generator: torch.Generator) -> tuple[Rows, Tensor, Tensor]:
-        """Return sequences of two texts, the text that each position belongs to, and the right labels of the pairs, (B,)."""
+        """Return sequences of two texts for masked language modelling, their segments, and labels, (B,)."""
         ids_BT, device = rows.ids_BT, generator.device
         B, T = ids_BT.shape
         # where the block is cut, and which sequences are changed
@@ -140,7 +140,7 @@ class MaskedPairs(LanguageObjective):
 
 @torch.no_grad()
 def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Examples) -> float:
-    """Return the share of text pairs for which the model predicts the right label; no token is hidden.
+    """Return the share of text pairs of masked language modelling that the model labels right.
 
     Args:
         model: with a second head.
@@ -178,7 +178,7 @@ class DistilledTargets(Targets):
     teacher: LanguageModel = field(kw_only=True)
 
     def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
-        """Return the distillation loss, summed over the targets, float32; the model is the student."""
+        """Return the distillation loss of masked language modelling; the model is the student."""
         hidden_ND = model.encode(self.inputs, segments_BT=self.segments, at_BK=self.positions).flatten(0, 1)
         with torch.no_grad():
             theirs_ND = self.teacher.encode(self.inputs, at_BK=self.positions).flatten(0, 1)
@@ -218,7 +218,7 @@ def _part(
     weights_N: Tensor,
     label_smoothing: float,
 ) -> Tensor:
-    """Return the distillation loss of some targets; their logits are not kept for the gradient."""
+    """Return the distillation loss of some masked targets; their logits are not kept."""
     logits_NV = model.logits_at(hidden_ND).float()
     with torch.no_grad():
         wanted_NV = torch.log_softmax(teacher.logits_at(theirs_ND).float() / TEMPERATURE, dim=1)
@@ -232,7 +232,7 @@ def _part(
 
 
 def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
-    """Return the shape of a student model: half of the teacher's layers, or `n_layers`, and no segments.
+    """Return the shape of a student of masked language modelling: half of the teacher's layers.
 
     Raises:
         ConfigError: more layers than the teacher has.
@@ -260,7 +260,7 @@ def _layers(n_theirs: int, n_ours: int) -> list[int]:
 
 @torch.no_grad()
 def start_from_teacher(teacher: LanguageModel, config: ModelConfig, seed: int) -> LanguageModel:
-    """Return a student model with its teacher's embeddings, head and some of its layers."""
+    """Return a student for masked language modelling with its teacher's embeddings and some layers."""
     model, given = new_model(config, seed), dict(teacher.named_parameters())
     layers = _layers(teacher.config.n_layers, config.n_layers)
     for name, weight in model.named_parameters():
@@ -298,7 +298,7 @@ def _cut(lay: Any, ids: Ids, seq_len: int, starts: Flags | None = None, *, cls_i
 
 
 def hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
-    """Return the masking (what hides tokens): BERT's masks, but for those arguments of `Masked` that are given."""
+    """Return the masking of masked language modelling: BERT's masks, but for given arguments."""
     ids = opened.special.completed("encoder")
     berts: dict[str, Any] = {"rate": 0.15, "unit": "token", "mask_share": 0.8, "random_share": 0.1}
     return Masked(
@@ -309,7 +309,7 @@ def hiding(opened: Opened, device: torch.device, **given: Any) -> Masked:
 def as_set(
     settings: MaskedSettings | ElectraSettings, opened: Opened, device: torch.device, rate_end: float | None = None
 ) -> Masked:
-    """Return the masking (what hides tokens) as the settings say."""
+    """Return the masking of masked language modelling as the settings say."""
     return hiding(
         opened, device, rate=settings.mask_rate, rate_end=rate_end, unit=settings.mask_unit,
         mask_share=settings.mask_share, random_share=settings.shown_at_random,
@@ -342,7 +342,7 @@ def _objective(settings: MaskedSettings, opened: Opened, device: torch.device) -
 
 
 def _with_pair_head(model: LanguageModel, settings: MaskedSettings) -> LanguageModel:
-    """Return a model with these weights that has a second head for two texts, or has none; a new head is fresh.
+    """Return a masked language model with a second head for two texts, or without one.
 
     Raises:
         ConfigError: the model does not know two texts from each other.

@@ -67,7 +67,7 @@ class Permuted(LanguageObjective):
         self._masked, self.max_span = masked, max_span
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> PermutationTargets:
-        """Choose the guessed tokens as `Masked.targets` does, and draw the order of the tokens."""
+        """Choose the guessed tokens of permutation language modelling, and draw the order of the tokens."""
         ids_BT, device = rows.ids_BT, generator.device
         (B, T), special_BT = ids_BT.shape, self._masked.is_special_V[ids_BT]
         n_guessed = max(1, round(self._masked.rate_at(progress) * (T - 2)))

@@ -76,7 +76,7 @@ class SpanCorruption:
         self._special_ids = np.array(special_ids, dtype=np.int64)
 
     def noise_of(self, raw_length: int) -> tuple[int, int]:
-        """Return how many tokens are taken out of a text of this length, and in how many spans; of a single token none."""
+        """Return for span corruption how many tokens are taken out of a text of this length, in how many spans."""
         if raw_length < 2:
             return 0, 0
         n_noise = min(max(round(raw_length * self.noise_density), 1), raw_length - 1)
@@ -89,7 +89,7 @@ class SpanCorruption:
         return raw_length - n_noise + n_spans + 1, n_noise + max(n_spans, 1) + 1
 
     def lengths_for(self, input_length: int) -> tuple[int, int]:
-        """Return the tokens of the longest text whose input has at most this many ids, and the number of its label ids.
+        """Return for span corruption the tokens of the longest text with this many input ids, and its labels.
 
         Raises:
             ConfigError: there is none.
@@ -106,7 +106,7 @@ class SpanCorruption:
         return max(self.noise_of(raw_length)[1], 1) + bool(len(self._special_ids))
 
     def corrupt(self, ids_BT: npt.NDArray[np.int64], random: np.random.Generator) -> tuple[Flat, Flat]:
-        """Take random spans out of sequences, and return inputs and labels.
+        """Take random spans out of sequences (span corruption), and return inputs and labels.
 
         Args:
             ids_BT: sequences, as they stand in the stream.
@@ -131,7 +131,7 @@ class SpanCorruption:
         return self.split(ids_BT, noise_BT)
 
     def split(self, ids_BT: npt.NDArray[np.int64], noise_BT: npt.NDArray[np.bool_]) -> tuple[Flat, Flat]:
-        """Take the marked tokens out of sequences, and return inputs and labels.
+        """Take the marked spans out of sequences, and return inputs and labels.
 
         Where special ids cut the spans into more pieces than there are sentinels for, the pieces that come after stay in
         the text.
@@ -152,7 +152,7 @@ class SpanCorruption:
         return self._without(ids_BT, noise_BT), self._without(ids_BT, ~noise_BT)
 
     def _without(self, ids_BT: npt.NDArray[np.int64], out_BT: npt.NDArray[np.bool_]) -> Flat:
-        """Return the ids with a sentinel in place of each run in `out_BT`, the first, second, … of its sequence; then eos."""
+        """Return the ids with a sentinel in place of each span, the first, second, … of its sequence; then eos."""
         B, T = ids_BT.shape
         begins_BT = out_BT.copy()
         begins_BT[:, 1:] &= ~out_BT[:, :-1]
@@ -166,7 +166,7 @@ class SpanCorruption:
 def random_spans(
     n_rows: int, length: int, n_noise: int, n_spans: int, random: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Return masks with `n_noise` tokens in `n_spans` random spans, between as many others; the first span is no noise.
+    """Return masks with `n_noise` tokens in `n_spans` random spans to corrupt, between as many others.
 
     Args:
         n_rows: B.
@@ -187,7 +187,7 @@ def random_spans(
 
 
 def _random_parts(n_rows: int, total: int, n_parts: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return random positive whole numbers (n_rows, n_parts) whose rows sum to `total`, all of them equally likely."""
+    """Return random positive lengths of spans (n_rows, n_parts) whose rows sum to `total`."""
     opens = np.zeros((n_rows, total), dtype=np.bool_)
     opens[:, 1:n_parts] = True
     opens[:, 1:] = random.permuted(opens[:, 1:], axis=1)

@@ -104,7 +104,7 @@ class TextInfilling:
         self, ids_BT: npt.NDArray[np.int64], random: np.random.Generator,
         *, sentence_starts_BT: npt.NDArray[np.bool_] | None = None, word_starts_BT: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Flat, Flat]:  # fmt: skip
-        """Permute the sentences of texts, and hide spans.
+        """Permute the sentences of texts, and hide spans: the damage of text infilling.
 
         Args:
             ids_BT: sequences, as they stand in the stream.
@@ -136,7 +136,7 @@ class TextInfilling:
         return self._show(ids_BT, special_BT, starts_BT, laid, random), labels
 
     def _lay(self, n_units_B: npt.NDArray[np.int64], random: np.random.Generator) -> Laid:
-        """Lay spans among the units of each sequence: in a random order of its spans and of the units it shows."""
+        """Lay the spans of text infilling among the units of each sequence, in a random order."""
         n_hidden_B = np.ceil(self.rate * n_units_B).astype(np.int64)
         length_BS, n_spans_B = span_lengths(n_hidden_B, self.mean_span, random)
         n_items_B = n_units_B - n_hidden_B + n_spans_B
@@ -158,7 +158,7 @@ class TextInfilling:
         self, ids_BT: npt.NDArray[np.int64], special_BT: npt.NDArray[np.bool_], starts_BT: npt.NDArray[np.bool_],
         laid: Laid, random: np.random.Generator,
     ) -> Flat:  # fmt: skip
-        """Return the damaged sources: one mask where a span begins, or where an empty span stands."""
+        """Return the damaged sources of text infilling: one mask where a span begins."""
         B, T = ids_BT.shape
         unit_BT = np.maximum(starts_BT.cumsum() - 1, 0).reshape(B, T)
         span_BT = np.full((B, T), -1)
@@ -183,7 +183,7 @@ class TextInfilling:
     def _places(
         special_BT: npt.NDArray[np.bool_], starts_BT: npt.NDArray[np.bool_], laid: Laid
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return row and column of the source, bos included, that each empty span stands before."""
+        """Return row and column of the text-infilling source that each empty span stands before."""
         _, T = special_BT.shape
         column = np.append(np.nonzero(starts_BT)[1], 0)[laid.empty] + 1
         is_last = laid.empty == starts_BT.sum(axis=1).cumsum()[laid.empty_row]
@@ -193,7 +193,7 @@ class TextInfilling:
     def _disguise(
         self, source: npt.NDArray[np.int64], is_mask: npt.NDArray[np.bool_], random: np.random.Generator
     ) -> None:
-        """Show some masks of the sources as random tokens, in place."""
+        """Show some masks of text infilling as random tokens, in place."""
         masks = np.flatnonzero(is_mask)
         is_random = random.random(len(masks)) < self.random_share
         others = self._ordinary_ids[random.integers(len(self._ordinary_ids), size=len(masks))]
@@ -203,7 +203,7 @@ class TextInfilling:
 def span_lengths(
     n_hidden_B: npt.NDArray[np.int64], mean_span: float, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Draw lengths of spans from a Poisson distribution until they sum to what is hidden; the last is cut to fit.
+    """Draw lengths of text infilling's spans from a Poisson distribution; the last is cut to fit.
 
     Args:
         n_hidden_B: units that each sequence hides.
@@ -228,7 +228,7 @@ def span_lengths(
 def _sentence_order(
     starts_BT: npt.NDArray[np.bool_], special_BT: npt.NDArray[np.bool_], random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Return the position from which each takes its id: sentences in a random order between one special id and the next.
+    """Return text infilling's order of sentences: the position from which each takes its id.
 
     Args:
         starts_BT: where sentences begin; at the beginning of a sequence and after a special id in any case.

@@ -40,7 +40,7 @@ class About(Endpoint):
     )
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the artifacts and their abilities; for a named artifact also its whole manifest."""
+        """Return for `/about` the artifacts and their abilities; for a named artifact also its manifest."""
         by_name, limits = server.artifacts.by_name, server.settings
         if self.artifact is None:
             return json_reply({
@@ -62,7 +62,7 @@ class Health(Endpoint):
     """The health of the server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the health of the server; without a token only the status, no facts about artifacts."""
+        """Return for `/health` the server's state; without a token only the status."""
         served = [*server.artifacts.by_name.values()]
         stale = any(one.error is not None for one in served)
         found: dict[str, Any] = {"status": "stopping" if server.is_stopping else "stale" if stale else "ok"}
@@ -94,7 +94,7 @@ class OpenApi(Endpoint):
 
 
 def _state(one: Served) -> dict[str, Any]:
-    """Return name, kind, digest and health of a served artifact."""
+    """Return name, kind, digest and health of a served artifact, for `/health`."""
     generation = one.current
     return {
         "name": one.name,

@@ -41,7 +41,7 @@ _INFO = Answer("Info", fields({
 
 
 def _texts_param(name: str) -> Any:
-    """Texts: one, or a list of them. Raises ConfigError, Refused: none, too many, too long, or ids."""
+    """Declare texts to embed: one, or a list. Raises ConfigError, Refused: none, too many, too long, ids."""
 
     def check(given: Any, settings: ServeSettings) -> list[str]:
         texts = [given] if isinstance(given, str) else given
@@ -115,7 +115,7 @@ class Embeddings(Endpoint):
         return _encoded(at.opened.encoder, [one.input for one in items], items[0].dimensions, as_base64=as_base64)
 
     def reply(self, at: At, found: _Encoded) -> Response:
-        """Return the reply in the form of OpenAI."""
+        """Return embeddings in the form of OpenAI."""
         data = ",".join(
             f'{{"object":"embedding","index":{number},"embedding":{row}}}' for number, row in enumerate(found.rows)
         )
@@ -197,7 +197,7 @@ class Info(Endpoint):
 def _encoded(
     encoder: Any, items: Sequence[list[str]], dimensions: int | None, *, as_base64: bool
 ) -> list[_Encoded | Refused]:
-    """Return the vectors of each list of texts, or a refusal (422) that names the texts without a vector.
+    """Return the embeddings of each list of texts, or a refusal (422) that names texts without one.
 
     Raises:
         ConfigError: no such number of dimensions.
@@ -226,7 +226,7 @@ def _encoded(
 
 
 def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
-    """Return the refusal of a request with texts that have no vector; it names them by their numbers, from 1."""
+    """Return the refusal of a request for embeddings of texts that have none, by their numbers."""
     if len(texts) == 1:
         return Refused(422, "the text has no vector: the encoder knows none of its words", hint="use other words")
     some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
@@ -235,7 +235,7 @@ def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
 
 
 def shortened(vectors_ND: Floats, dimensions: int) -> Floats:
-    """Return the first numbers of each vector, at length 1 again, (n, dimensions); of zeros zeros."""
+    """Return the first numbers of each embedding, at length 1 again, (n, dimensions); of zeros zeros."""
     cut = vectors_ND[:, :dimensions]
     lengths = np.linalg.norm(cut, axis=1, keepdims=True)
     found: Floats = np.divide(cut, lengths, out=np.zeros_like(cut), where=lengths > 0)

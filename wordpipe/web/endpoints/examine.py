@@ -89,7 +89,7 @@ class Doctor(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """Return the findings of `wordpipe doctor` on a sample."""
+        """Return the findings of `/doctor` on a sample."""
         command = f"wordpipe doctor {shlex.quote(str(at.served.path))}"
         found = doctor_of(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
         about = {"sample": _SAMPLE, "command": command}
@@ -97,7 +97,7 @@ class Doctor(Endpoint):
 
 
 def _bounded(at: At, command: str) -> RunOptions:
-    """Return run options that end slow work with InputError after a time limit, or when the server stops."""
+    """Return run options that end slow work of `/doctor` or `/map` after a time limit."""
     ends = time.monotonic() + _LONGEST
 
     def report(_: Progress) -> None:
@@ -130,7 +130,7 @@ def _attention(read: AttendedText, kind: str | None, layer: int | None, head: in
 
 
 def _mapped(shown: WordMap) -> dict[str, Any]:
-    """Return a map of words as JSON: points from 0 to 1, to the right and downwards; groups by number, with their words."""
+    """Return for `/map` a map of words as JSON: points from 0 to 1; groups with their words."""
     colours = [*shown.group_names]
     points = [
         {"word": word, "count": int(count), "x": round(x / GRID, 4), "y": round(y / GRID, 4), "group": colours.index(group)}

@@ -37,7 +37,7 @@ _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
 
 def chosen_values(given: Any) -> Chosen:
-    """Return the chosen values of a parameter: `[["lang", "de"], ["lang", "en"], ["year", null]]`, as JSON or as its text.
+    """Return the values chosen in facets: `[["lang", "de"], …]`, as JSON or as its text.
 
     Raises:
         ConfigError: it is no such list.
@@ -54,7 +54,7 @@ def chosen_values(given: Any) -> Chosen:
 
 
 def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str | None:
-    r"""Return the condition of chosen values: one of the chosen values of a column, in every column that has some.
+    r"""Return the condition of the values chosen in facets, one of them in every column that has some.
 
     Args:
         chosen: the values.
@@ -125,7 +125,7 @@ class Facets:
     def count(
         self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int
     ) -> dict[str, Any]:
-        """Return the columns that a condition may name, with their values.
+        """Return the facets: columns that a condition may name, with their values and counts.
 
         Args:
             opened: the index.
@@ -165,7 +165,7 @@ class Facets:
         return {"rows": int(left.sum()), "total": len(opened), "among": among, "columns": columns}
 
     def _fitting(self, opened: OpenIndex, name: str, values: Sequence[Any]) -> Mask:
-        """(N,) the rows that have one of these values."""
+        """Return (N,) the rows that have one of these values of a facet."""
         column = self._columns.get(name)
         if column is not None and column.is_counted:
             return column.having(values, len(opened))
@@ -191,7 +191,7 @@ class _Column:
         self._largest: Any = None
 
     def add(self, column: pa.Array) -> None:
-        """Take the values of some rows."""
+        """Take the values of some rows for the facet."""
         self._missing += column.null_count
         if any(is_ordered(self._of) for is_ordered in _ORDERED) and len(column) > column.null_count:
             ends = pc.min_max(column).as_py()
@@ -202,6 +202,7 @@ class _Column:
         self._rows += len(column)
 
     def _number(self, column: pa.Array) -> None:
+        """Number the values of a facet's column."""
         items = column
         if pa.types.is_list(self._of):
             empty = np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))
@@ -224,14 +225,14 @@ class _Column:
         self._codes[-1][: len(own)] = table[own]
 
     def _whole(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64] | None]:
-        """All codes, and their rows where these are lists; put together once."""
+        """Return all codes of a facet's column, and their rows where these are lists."""
         if len(self._codes) != 1:
             self._codes = [np.concatenate([np.zeros(0, np.int32), *self._codes])]
             self._rows_of = [np.concatenate([np.zeros(0, np.int64), *self._rows_of])]
         return self._codes[0], self._rows_of[0] if pa.types.is_list(self._of) else None
 
     def having(self, values: Sequence[Any], n_rows: int) -> Mask:
-        """(N,) the rows that have one of the values; None is none."""
+        """Return (N,) the rows that have one of the facet's values; None is none."""
         shown = {_as_json(value): number for value, number in self._numbers.items()}
         wanted = [-1 if value is None else shown.get(value, -2) for value in values]
         codes, rows = self._whole()
@@ -243,7 +244,7 @@ class _Column:
         return mask
 
     def found(self, counted_N: Mask, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
-        """Return the facts about the column, its values counted over some rows."""
+        """Return a facet: the facts about the column, its values counted over some rows."""
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
             # values by how often they come; chosen ones are shown in any case
@@ -276,7 +277,7 @@ class _Column:
         return np.bincount(codes + 1, minlength=len(self._numbers) + 1)
 
     def _is_filter(self, counts: npt.NDArray[np.int64]) -> bool:
-        """True if the values tell rows apart, and most values have several rows."""
+        """True if the values of a facet tell rows apart, and most values have several rows."""
         own = counts[1:]
         listed = sum(1 for value in self._numbers if not _is_prose(value))
         if not listed or len(own) + bool(counts[0]) < 2 or own.max() < 2:

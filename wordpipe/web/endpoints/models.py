@@ -87,7 +87,7 @@ class Predict(Endpoint):
 
 
 def _prompts(given: Any, settings: ServeSettings) -> list[str]:
-    """One prompt, or several. Raises ConfigError: token ids, too many, or too long."""
+    """Return the prompts of a model's completions. Raises ConfigError: ids, too many, or too long."""
     prompts = [given] if isinstance(given, str) else given
     if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
         raise ConfigError("neither a text nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
@@ -98,7 +98,7 @@ def _prompts(given: Any, settings: ServeSettings) -> list[str]:
 
 
 def _stops(given: Any, settings: ServeSettings) -> tuple[str, ...]:
-    """Texts that end a completion. Raises ConfigError: others, or too many."""
+    """Return the texts that end a model's completion. Raises ConfigError: others, or too many."""
     del settings
     stops = [given] if isinstance(given, str) else given
     if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops) or len(stops) > _MAX_STOPS:
@@ -258,7 +258,7 @@ class _Completion:
         }  # fmt: skip
 
     def parts(self, generation: Generation) -> Iterator[_Part]:
-        """The texts as they are written, those of one prompt after those of the other; the texts of targets come whole."""
+        """Yield the texts of a model's completions as they are written, prompt by prompt."""
         model = generation.language_model
         for first, prompt in zip(range(0, self.n * len(self.prompts), self.n), self.prompts, strict=True):
             self.read += len(model.encode(prompt))
@@ -274,7 +274,7 @@ class _Completion:
                 yield _Part(text, first + sample, finish_reason=_ENDS[reason])
 
     def whole(self, generation: Generation, deadline: float) -> dict[str, Any]:
-        """Return the choices at their end, and the usage. Raises Refused: 503, the time is over."""
+        """Return the choices of a model's completions at their end, and the usage."""
         choices = [{"text": "", "index": index, "logprobs": None} for index in range(self.n * len(self.prompts))]
         for part in self.parts(generation):
             choice: dict[str, Any] = choices[part.index]

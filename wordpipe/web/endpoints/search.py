@@ -120,7 +120,7 @@ class Search(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
-        """Return the hits of each query, and for a page the passages."""
+        """Return the hits of each query for `/search`, and for a page the passages."""
         asked = items[0]
         options = _narrowed(at, asked.options, asked.f)
         results = at.opened.query_all([one.q for one in items], asked.k, options)
@@ -148,7 +148,7 @@ class Similar(Endpoint):
     options: QueryOptions = inline("where", "min_score", where=_WHERE)
 
     def validate(self) -> None:
-        """Refuse a request with both a row and an id, or neither. Raises ConfigError."""
+        """Refuse a request for `/similar` with both a row and an id, or neither. Raises ConfigError."""
         if (self.row is None) == (self.id is None):
             raise ConfigError(
                 "give either row or id", where="row, id", hint="…?row=N, or …?id=ID if the records have ids"
@@ -156,7 +156,7 @@ class Similar(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
-        """Return the rows nearest to each row, in the form of the hits of a query."""
+        """Return for `/similar` the rows nearest to each row, in the form of the hits of a query."""
         options = _narrowed(at, items[0].options, items[0].f)
         rows = [at.opened.row_of(one.id) if one.row is None else one.row for one in items]
         found = [at.opened.similar(row, items[0].k, options) for row in rows]
@@ -180,7 +180,7 @@ class Neighbours(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """Return the neighbours of each word, with their cosines."""
+        """Return for `/neighbours` the neighbours of each word, with their cosines."""
         opened, k = at.opened, items[0].k
         if isinstance(opened, OpenWords):
             near = [[{"word": word, "score": score} for word, score in opened.neighbours(one.word, k)] for one in items]
@@ -203,7 +203,7 @@ class FacetsOf(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """Return the counts for each question; see `Facets.count`."""
+        """Return for `/facets` the counts for each search; see `Facets.count`."""
         asked, opened = items[0], at.opened
         if not isinstance(opened, OpenIndex):
             raise ConfigError("a words artifact has no fields", where=at.served.name, expected="an index")
@@ -221,7 +221,7 @@ class _Found:
     beside: dict[str, Any] | None = None
 
     def reply(self, at: At, k: int, form: str) -> Response | dict[str, Any]:
-        """Return the hits of a query as JSON lines, or as one object."""
+        """Return the hits of a search as JSON lines, or as one object."""
         result = self.result
         if form == "lines":
             return lines_reply({"query": result.query} | hit for hit in result.hits)
@@ -233,7 +233,7 @@ class _Found:
 
 
 def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
-    """Return the options with chosen values of columns in their condition; the columns are read once of each generation."""
+    """Return a search's options with chosen values of columns in their condition."""
     if not chosen:
         return options
     if not isinstance(at.opened, OpenIndex):
@@ -243,7 +243,7 @@ def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
 
 
 def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:
-    """Return the passages of the hits with marked words, or the reason why there are no hits."""
+    """Return beside the hits of a search their passages with marks, or why there are no hits."""
     about: dict[str, Any] = {"nothing": None, "passages": []}
     if not result.hits:
         error: InputError = opened.nothing_found(options, result.query)
@@ -258,7 +258,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
 
 
 def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
-    """Return True for each row that has a vector; rows without one are found by words, ids and conditions alone."""
+    """Return True for each row of a search that has a vector."""
     known = opened.with_vector if isinstance(opened, OpenIndex) else None
     if known is None:
         return [True] * len(rows)
@@ -266,7 +266,7 @@ def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
 
 
 def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str, Any]:
-    """Return the passage of a hit that answers best, in pieces: pairs of a text and True if it is marked."""
+    """Return the passage of a search's hit that answers best, in pieces of text."""
     text = str(hit.get("text") or hit.get("word") or "")
     strongest = dict[str, float]()
     if dense := (hit.get("explain") or {}).get("dense"):
@@ -285,7 +285,7 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
 
 
 def _pieces(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """Return a stretch of a text, cut where a marked word begins or ends."""
+    """Return a stretch of a search's hit, cut where a marked word begins or ends."""
     found, at = list[tuple[str, bool]](), start
     for first, last in marks:
         found += [(text[at:first], False), (text[first:last], True)]

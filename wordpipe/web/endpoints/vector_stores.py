@@ -53,7 +53,7 @@ _FOUND = Answer("Found", fields({
 
 
 def _query(given: Any, settings: ServeSettings) -> str:
-    """Return the query as one text; several texts are joined, as the words of a command line are."""
+    """Return the query of a vector store as one text; several texts are joined."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise ConfigError("neither a text nor a list of texts", where="query", expected="a text")
@@ -91,7 +91,7 @@ class VectorStore(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[QueryResult]:
-        """Return the hits of queries; the columns of a condition are read from disk once for each generation."""
+        """Return the hits of queries of a vector store."""
         asked, where = items[0], None
         if asked.filters is not None:
             is_index = isinstance(at.opened, OpenIndex)  # words have no columns
@@ -136,7 +136,7 @@ def _attribute(value: Any) -> str | float | bool:
 
 
 def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str:
-    """Return the condition of filters.
+    """Return the condition of a vector store's filters.
 
     Args:
         filters: of a JSON body.
@@ -149,7 +149,7 @@ def condition_of(filters: Any, columns: Mapping[str, pa.DataType]) -> str:
 
 
 def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int], depth: int) -> str:
-    """Return the condition of one filter, or of filters joined by and, or."""
+    """Return the condition of one filter of a vector store, or of filters joined by and, or."""
     counted[0] += 1
     if depth > _DEEPEST or counted[0] > _MOST:
         got = f"more than {_MOST:,}" if counted[0] > _MOST else f"nested more than {_DEEPEST} levels deep"
@@ -172,7 +172,7 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
 
 
 def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
-    """Return the condition of one comparison, for a list with its items. A missing value is not equal to anything."""
+    """Return the condition of one comparison of a vector store's filter, for a list with its items."""
     column = quoted(name, '"')
     if kind in ("in", "nin"):
         if not isinstance(value, list) or not value or len(value) > _LONGEST_LIST:
@@ -195,7 +195,7 @@ def _comparison(kind: str, name: str, value: Any, of: pa.DataType) -> str:
 
 
 def _literal(value: Any, name: str) -> str:
-    """Return a value as it is written in a condition."""
+    """Return a value of a vector store's filter as it is written in a condition."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str) and len(value) <= _LONGEST_TEXT and "\0" not in value:

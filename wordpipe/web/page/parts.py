@@ -39,7 +39,7 @@ def tag(name: str, /, *inner: Inner, **attributes: str | int | bool | None) -> M
 
 
 def joined(inner: Inner) -> Markup:
-    """Return the contents of an element, one after the other."""
+    """Return the contents of an element of a page, one after the other."""
     if inner is None:
         return Markup("")
     if isinstance(inner, Markup):
@@ -61,7 +61,7 @@ def hidden(**fields: str | None) -> Inner:
 
 
 def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
-    """Return a list of choices for a form.
+    """Return the element of a page with the choices of a form.
 
     Args:
         name: of the field.
@@ -76,7 +76,7 @@ def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: s
 
 
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
-    """Return a list of the artifacts that have an ability; a hidden field if there is only one."""
+    """Return the element of a page that lists the artifacts with an ability."""
     wanted = {*able}
     names = [one["name"] for one in about["artifacts"] if wanted & {*one["can"]}]
     if len(names) < 2:
@@ -87,7 +87,7 @@ def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], ch
 def text_form(
     about: Mapping[str, Any], ability: str, params: Mapping[str, str], label: str, button: str, more: Inner = None
 ) -> Markup:
-    """Return a form of the model's tab; its field and its parameter have the name of the ability.
+    """Return the element of a page that is a form of the model's tab.
 
     Args:
         about: what is served.
@@ -107,7 +107,7 @@ def text_form(
 
 
 def definitions(items: Mapping[str, str]) -> Markup:
-    """Return an HTML list of names with their values; empty values are left out."""
+    """Return the element of a page with names and their values; empty values are left out."""
     shown = [(name, value) for name, value in items.items() if value][:_MOST]
     return tag(
         "dl", [tag("div", tag("dt", tag("bdi", name)), tag("dd", tag("bdi", value[:300]))) for name, value in shown]
@@ -120,7 +120,7 @@ def share_bar(share: float) -> Markup:
 
 
 def problem(reply: Any) -> Markup:
-    """Return the message of a refused request, with its next step."""
+    """Return the element of a page with the message of a refused request, and its next step."""
     error = reply.get("error", {}) if isinstance(reply, Mapping) else {}
     hint = error.get("hint")
     said = tag("p", tag("bdi", error.get("message") or "no answer"))

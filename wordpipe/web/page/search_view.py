@@ -69,7 +69,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
 
 
 def read_chosen(text: str) -> Chosen:
-    """Return the chosen values of filters, [["lang", "de"], …]; any other text chooses nothing."""
+    """Return the chosen values of the search view's filters; any other text chooses nothing."""
     try:
         pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def read_chosen(text: str) -> Chosen:
 
 
 async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str]) -> Inner:
-    """Return the HTML of the hits of a query, or of the rows similar to a row."""
+    """Return the search view's HTML of the hits of a query, or of the rows similar to a row."""
     # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
@@ -112,7 +112,7 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
 
 
 def folded(texts: Sequence[str]) -> list[list[int]]:
-    """Group the places of texts that say nearly the same under the first of them; the rule of `results.js`.
+    """Group in the search view the places of texts that say nearly the same under the first of them.
 
     >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
     [[0, 2], [1]]
@@ -136,7 +136,7 @@ def _runs_of(text: str) -> set[str]:
 
 
 def mixed(mix: str) -> dict[str, str]:
-    """Parameters of `/search` for the slider from words (0) to vectors (10)."""
+    """Return parameters of `/search` for the search view's slider from words (0) to vectors (10)."""
     if not mix.isdecimal() or int(mix) > 10:
         return {}
     share = int(mix)
@@ -149,7 +149,7 @@ def _hit(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
     others: Sequence[Markup] = (),
 ) -> Markup:  # fmt: skip
-    """Return the HTML of one hit: title, passage, score, fields, and hits with nearly the same text."""
+    """Return the search view's HTML of one hit: title, passage, score, fields."""
     # what is shown of the text and of its fields
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]

@@ -175,7 +175,7 @@ def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
 
 
 def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> Markup:
-    """Return the note on a word without a vector, with words of similar spelling."""
+    """Return the note of the words view on a word without a vector, with words of similar spelling."""
     links: list[Inner] = [
         [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words, index=index))] for one in near
     ]
@@ -332,7 +332,7 @@ def _titled(title: str, items: Mapping[str, str]) -> Inner:
 
 
 async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the attention of tokens to tokens as a table: one head of a layer, or the mean of all heads."""
+    """Return the view of the attention of tokens to tokens: one head, or the mean of all heads."""
     found, answer, second = dict[str, Any](), list[Inner](), params.get("second", "")[:10_000]
     if text := params.get("attend", "").strip():
         given = {name: params.get(name, "") for name in ("kind", "layer", "head")}
@@ -356,7 +356,7 @@ async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[
 
 
 def _attention_table(found: Mapping[str, Any]) -> Markup:
-    """Return the attention weights as an HTML table."""
+    """Return the view's attention weights as an HTML table."""
     # what is shown, and what is left out
     queries, keys = found["queries"][:_TOKENS], found["keys"][:_TOKENS]
     head = "mean of all heads" if found["head"] is None else f"head {found['head']}"
@@ -420,7 +420,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
 
 
 def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
-    """Return links to words of the map."""
+    """Return links to words of the map in its view."""
     links: list[Inner] = [
         [tag("a", tag("bdi", one[:60]), href=url(tab="words", word=one, words=words, index=index)), " "]
         for one in shown[:_COMMON]
@@ -429,7 +429,7 @@ def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
 
 
 def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
-    """Draw the map of words as SVG: points, with the names of words that have room, the most frequent first."""
+    """Draw the view of the map of words as SVG: points, with the names of words that have room."""
     scale = _WIDTH - 2 * _MARGIN  # of both axes, so that distances mean the same everywhere
     top = min(one["y"] for one in points)
     height = max(_LOWEST, 2 * _MARGIN + scale * (max(one["y"] for one in points) - top))
@@ -449,7 +449,7 @@ def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
 
 
 async def findings(ask: Any, name: str) -> Markup:
-    """Return the findings of `doctor`: state, complaint, and the next step."""
+    """Return the view of the findings of `doctor`: state, complaint, and the next step."""
     status, found = await ask("/doctor", {"artifact": name})
     if status != 200:
         return tag("div", tag("h3", "Doctor"), problem(found), id="doctor")

@@ -24,7 +24,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 @inlined
 def mixed(key: np.uint64, counter: int) -> np.uint64:
-    """Return 64 random bits: the `counter`-th number of the stream `key`.
+    """Return 64 random bits to draw by: the `counter`-th number of the stream `key`.
 
     Source: Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators", SplitMix64.
     """
@@ -60,7 +60,7 @@ class Noise:
 
     @classmethod
     def of(cls, weights: npt.NDArray[np.float64]) -> "Noise":
-        """Draw rows with probabilities in proportion to `weights` (V,), which are positive."""
+        """Make the table of random draws of rows with probabilities in proportion to `weights` (V,)."""
         share = weights * (len(weights) / weights.sum())
         limits = np.empty(len(weights), dtype=np.uint32)
         others = np.empty(len(weights), dtype=np.int32)
@@ -70,7 +70,7 @@ class Noise:
 
 @kernel
 def _fill_cells(share: npt.NDArray[np.float64], limits: npt.NDArray[np.uint32], others: npt.NDArray[np.int32]) -> None:
-    """Fill the rest of every cell that is not full from one that has too much."""
+    """Fill, for random draws, the rest of every cell that is not full from one that has too much."""
     lacking, abundant = np.empty(len(share), dtype=np.int32), np.empty(len(share), dtype=np.int32)
     n_lacking = n_abundant = 0
     for row in range(len(share)):
@@ -110,7 +110,7 @@ def subsample(
     text: npt.NDArray[np.int32], position: int, keep: npt.NDArray[np.uint32], key: np.uint64,
     rows: npt.NDArray[np.int32], places: npt.NDArray[np.int64], firsts: npt.NDArray[np.bool_],
 ) -> int:  # fmt: skip
-    """Choose the words of a chunk that subsampling leaves, to be trained in this epoch.
+    """Draw the words of a chunk that subsampling leaves, to be trained in this epoch.
 
     Args:
         text: rows, the first word of a text as `~row`.
@@ -172,7 +172,7 @@ class Tree:
 
 @kernel
 def _join(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
-    """Join the two lightest subtrees until one is left.
+    """Join the two lightest subtrees of Huffman's tree until one is left.
 
     Words are sorted, and joined subtrees come out in the order of their weights, so the lightest is at the head of one of
     two queues: linear time.
@@ -207,7 +207,7 @@ def _join(counts: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDA
 
 @kernel
 def _measure(parents: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.int64]:
-    """Return where the path of each of `n` words begins, and the end of the last, when paths lie one after the other."""
+    """Return where the Huffman path of each of `n` words begins, and the end of the last."""
     depths = np.zeros(len(parents), dtype=np.int32)
     for at in range(len(parents) - 2, -1, -1):
         depths[at] = depths[parents[at]] + 1
@@ -222,7 +222,7 @@ def _write_paths(
     parents: npt.NDArray[np.int32], signs: npt.NDArray[np.int8], starts: npt.NDArray[np.int64],
     path_nodes: npt.NDArray[np.int32], path_signs: npt.NDArray[np.float32],
 ) -> None:  # fmt: skip
-    """Follow every word up to the root, filling its path from the end. The last node joined, the root, is row 0."""
+    """Follow every word up to the root of Huffman's tree, filling its path from the end."""
     for word in range(len(starts) - 1):
         at = word
         for turn in range(starts[word + 1] - 1, starts[word] - 1, -1):

@@ -88,7 +88,7 @@ def _spread(builder: Any, scalar: Any) -> Any:
 
 
 def _sum(builder: Any, vector: Any) -> Any:
-    """The sum of the lanes: halves are added three times."""
+    """Return the sum of the lanes of a SIMD vector: halves are added three times."""
     kind = ir.VectorType(ir.IntType(32), LANES)
     for half in (4, 2, 1):
         order = [(lane + half) % LANES for lane in range(LANES)]
@@ -108,7 +108,7 @@ def _word(builder: Any, address: Any, index: Any) -> Any:
 
 
 def _dots(_: Any, rows: Any, n_rows: Any, columns: Any, n_columns: Any, length: Any, scores: Any, stride: Any) -> Any:
-    """Dot products of all `rows` with all `columns`, (n_rows, stride) at `scores`; counts are rounded up to 2 and 3.
+    """Compute dot products of all `rows` with all `columns` by SIMD, (n_rows, stride) at `scores`.
 
     Lists of addresses are filled up by repeating any address, and `scores` has room for the product of the rounded counts.
     """
@@ -142,7 +142,7 @@ def _dots(_: Any, rows: Any, n_rows: Any, columns: Any, n_columns: Any, length: 
 
 
 def _update(_: Any, rows: Any, sums: Any, n_rows: Any, columns: Any, weights: Any, stride: Any, length: Any) -> Any:
-    """`sums[i] = start[i] + Σ_j w_ij column_j` and `column_j += Σ_i w_ij row_i`, all from the values before; six columns.
+    """Compute by SIMD `sums[i] = start[i] + Σ_j w_ij column_j` and `column_j += Σ_i w_ij row_i`; six columns.
 
     `sums` may be the list of rows itself: each is then changed in place. Otherwise sums are added to.
     """
@@ -174,7 +174,7 @@ def _update(_: Any, rows: Any, sums: Any, n_rows: Any, columns: Any, weights: An
 
 
 def _elementwise(combine: Callable[..., Any], n_rows: int, n_scalars: int = 0) -> Any:
-    """An operation that goes through rows once and writes the first."""
+    """Make a SIMD operation that goes through rows once and writes the first."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         addresses, scalars, length = values[:n_rows], values[n_rows:-1], values[-1]
@@ -203,7 +203,7 @@ def _add_difference(_: Any, target: Any, new: Any, old: Any, length: Any) -> Any
 
 
 def _mean_row(_: Any, target: Any, rows: Any, n_rows: Any, scale: Any, length: Any) -> Any:
-    """`target = scale * Σ rows`."""
+    """Compute by SIMD `target = scale * Σ rows`."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         target, rows, n_rows, scale, length = values
@@ -220,7 +220,7 @@ def _mean_row(_: Any, target: Any, rows: Any, n_rows: Any, scale: Any, length: A
 
 
 def _fetch(_: Any, address: Any, length: Any) -> Any:
-    """Ask for a row's cache lines, to be written; the work goes on meanwhile."""
+    """Ask for a row's cache lines for SIMD, to be written; the work goes on meanwhile."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address, length = values
@@ -259,7 +259,7 @@ _power: Callable[[np.int32], np.float32] = intrinsic(_power_of_two)  # type: ign
 
 @inlined
 def exponential(x: np.float32) -> np.float32:
-    """Return the power x of e, |x| up to 80, within 3e-7 of the true value, in a form that becomes vector instructions."""
+    """Return the power x of e, |x| up to 80, within 3e-7, in a form that becomes SIMD instructions."""
     y = x * _LOG2_E
     whole = np.int32(y + (np.float32(0.5) if y >= 0 else np.float32(-0.5)))
     z = (y - np.float32(whole)) * np.float32(0.6931471805599453)
@@ -277,7 +277,7 @@ def exponential(x: np.float32) -> np.float32:
 def gradients(
     scores: Floats, n_rows: int, stride: int, n_columns: int, signs: Floats, rates: Floats, likelihoods: Floats
 ) -> None:
-    """Turn scores into the weights of an update, in place.
+    """Turn scores into the weights of an update, in place, in SIMD instructions.
 
     With y = sign * score, the loss of a pair is -log s(y), s the logistic function, and its derivative by the score is
     -sign * (1 - s(y)).

@@ -103,7 +103,7 @@ def _noise_columns(
     target: int, place: int, key: np.uint64, negatives: int, limits: npt.NDArray[np.uint32], others: Ints, first: int,
     chosen: Ints, counts: Floats,
 ) -> int:  # fmt: skip
-    """Write the target and its noise, each row once with its number of draws; noise that is the target is left out."""
+    """Write skip-gram's or CBOW's target and its noise, each row once with its number of draws."""
     chosen[first], counts[first] = target, 1
     n = 1
     for draw in range(negatives):
@@ -124,7 +124,7 @@ def _noise_columns(
 def _context(
     centre: int, first: int, end: int, reach: int, begins: npt.NDArray[np.bool_], held: Ints, now: int, dim: int, near: Offsets
 ) -> int:  # fmt: skip
-    """Write the addresses of the vectors around a centre, within its text, the nearest to the left first; return how many."""
+    """Write the addresses of the vectors in the window around a centre, nearest to the left first."""
     n = 0
     at = centre
     while at > first and centre - at < reach and not begins[at]:
@@ -141,7 +141,7 @@ def _context(
 
 @inlined
 def _score_losses(likelihoods: Floats, n_rows: int, stride: int, n: int, counts: Floats, first: int) -> float:
-    """Return the sum of -log likelihood over rows and columns; up to 20 are multiplied before a logarithm is taken."""
+    """Return the sum of skip-gram's or CBOW's losses over rows and columns."""
     loss = 0.0
     for row in range(n_rows):
         product = 1.0
@@ -159,7 +159,7 @@ def _score_losses(likelihoods: Floats, n_rows: int, stride: int, n: int, counts:
 
 @inlined
 def _softmax_gradients(scores: Floats, n_rows: int, stride: int, n: int, target: np.int64, rate: np.float32) -> float:
-    """Turn scores into rate * (1[column is the target] - probability), in place; returns the sum of -log p(target)."""
+    """Turn skip-gram's or CBOW's scores into softmax gradients, in place; returns the loss."""
     loss = 0.0
     for row in range(n_rows):
         first = row * stride
@@ -187,7 +187,7 @@ def _enter(
     row: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
     part_vectors: int,
 ) -> int:  # fmt: skip
-    """Give a word a slot, or another user of the slot it has; returns the slot.
+    """Give a word a slot in the window of skip-gram or CBOW, or another use of its slot; returns the slot.
 
     Args:
         row: the word.
@@ -225,7 +225,7 @@ def _leave(
     slot: int, slots: Ints, users: Ints, now: int, before: int, inputs: int, dim: int, part_starts: Offsets, parts: Ints,
     part_vectors: int,
 ) -> None:  # fmt: skip
-    """A position no longer uses its slot; after the last, the change is added to the word's vector, or to all its parts."""
+    """Leave a slot of the window; after its last use the change is added to the word's vector, or its parts."""
     users[slot] -= 1
     if users[slot]:
         return
@@ -251,7 +251,7 @@ def train_chunk(  # noqa: C901  (one thought: a window after the other)
     text: Ints, position: int, begin: int, end: int, lr: tuple[float, float],
     windows: Windows, objective: Objective, weights: Rows, scratch: Floats, sums: npt.NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Train the words of the text from `begin` to `end`, each with the words around.
+    """Train skip-gram or CBOW on the text from `begin` to `end`, each word with the words around.
 
     Args:
         text: a chunk of the text that reaches beyond `begin` and `end`, the first word of each text as `~row`.
