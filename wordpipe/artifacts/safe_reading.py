@@ -147,7 +147,7 @@ def array_header(data: bytes) -> tuple[tuple[int, ...], bool, "np.dtype[Any]", i
 
 
 def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> None:
-    """Compare what a .npy file's header promises with the bytes behind it, so that the array is read safely."""
+    """Compare a .npy file's header with the bytes behind it, for safe reading. Raises ValueError: fewer, or more."""
     wanted = kind.itemsize
     for size in shape:
         wanted *= size
@@ -156,7 +156,7 @@ def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> Non
 
 
 def parse_array(data: bytes) -> "npt.NDArray[Any]":
-    """Return an array out of the bytes of a .npy file, read safely, without a copy and without pickle."""
+    """Read an array out of the bytes of a .npy file safely, without a copy. Raises ValueError: it is none, or not whole."""
     import numpy as np
 
     shape, by_columns, kind, begin = array_header(data)

@@ -194,7 +194,7 @@ def encoder_facts(encoder: EncoderFiles) -> dict[str, Any]:
 
 
 def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelConfig]:
-    """Return the transformers class of an exported encoder and its shape."""
+    """Return the transformers class of an exported encoder and its shape. Raises ConfigError: there is no class."""
     try:
         family, config = config_from_hf(parse_json_object(encoder.files[CONFIG], CONFIG))
     except ValueError as error:

@@ -114,7 +114,7 @@ class UrlPath(PosixPath):
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path; a URL becomes a `UrlPath`, which is shown as a URL."""
+    """Return a path; a URL becomes a `UrlPath`, which is shown as a URL. Raises ConfigError: it contains NUL."""
     if "\0" in str(path):
         raise ConfigError("a path cannot contain the character NUL", where=ascii(str(path)))
     url = url_of(path)

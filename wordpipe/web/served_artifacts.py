@@ -290,7 +290,7 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Return the stamp of a served artifact's manifest at a path, None without a manifest."""
+    """Return the stamp of a served artifact's manifest, None without one. Raises StorageError: the store does not answer."""
     if (url := url_of(path)) is not None:
         found_there = open_bucket(url.bucket).look((url / MANIFEST).key)
         return None if found_there is None else found_there.e_tag

@@ -266,7 +266,7 @@ class _Asked:
 
 
 def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str) -> _Asked:
-    """Return the questions to search for that have an answer in the index."""
+    """Return the questions to search for that have an answer in the index. Raises InputError: none has."""
     # rows that answer each question; lines whose answer stands nowhere
     rows_of = _rows_of(artifact, lines)
     right = dict[str, dict[int, str]]()

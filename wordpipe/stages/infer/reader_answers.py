@@ -89,7 +89,7 @@ def ask(
 def open_passages(
     *, index: PathLike | None, passages: SourceLike | None, read: int, verify: bool
 ) -> Iterator[Passages]:
-    """Open an index, or passages, for a reader; yield a function that gives the passages for a question."""
+    """Open an index, or passages, for a reader; yield a function from a question to passages. Raises: see `ask`."""
     if (index is None) == (passages is None):
         raise ConfigError(
             "a question needs either an index or passages",

@@ -367,7 +367,7 @@ class OpenIndex(OpenArtifact):
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
 
     def row_of(self, record_id: str) -> int:
-        """Return the first row of an opened index whose record came with this id."""
+        """Return the first row of an opened index whose record came with this id. Raises InputError: no record has the id."""
         import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
 
         schema = read_schema(self.artifact, "index")

@@ -160,7 +160,7 @@ class OpenWords(OpenEncoder):
         return np.array(vector)
 
     def neighbours(self, word: str, k: int = 10) -> list[tuple[str, float]]:
-        """Return the k words of opened words nearest to a word with their cosines, the nearest first."""
+        """Return the k nearest words of opened words with cosines, the nearest first. Raises UnknownWordError: no vector."""
         row = self.table.find(word)
         from wordpipe.words import WordQuery
 
@@ -247,7 +247,7 @@ class OpenWordIndex(OpenIndex):
         return read_word_vectors(self.artifact)
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
-        """Return the k best words of an opened index for each expression of words."""
+        """Return an opened word index's k best hits for each expression. Raises ConfigError: one cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
         deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)

@@ -274,7 +274,7 @@ class _Completion:
                 yield _Part(text, first + sample, finish_reason=_ENDS[reason])
 
     def whole(self, generation: Generation, deadline: float) -> dict[str, Any]:
-        """Return the choices of a model's completions at their end, and the usage."""
+        """Return the choices of a model's completions at their end, and the usage. Raises Refused: 503, the time is over."""
         choices = [{"text": "", "index": index, "logprobs": None} for index in range(self.n * len(self.prompts))]
         for part in self.parts(generation):
             choice: dict[str, Any] = choices[part.index]
