@@ -165,6 +165,8 @@ class TimeLimit:
     ) -> int | None:
         """Return the total work if the plan is made or changed by the pace now, else None.
 
+        To be called after each piece of work.
+
         Args:
             done: work so far.
             closing: seconds that are needed at the end, roughly, whenever it comes.

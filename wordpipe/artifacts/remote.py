@@ -353,7 +353,10 @@ def _hash_in(listed: dict[str, str], wanted: _Wanted) -> str | None:
 
 
 def _is_whole(copy: Path, wanted: Iterable[_Wanted]) -> bool:
-    """True if a copy of a remote artifact has these objects as they were fetched, and nothing else."""
+    """True if a copy of a remote artifact has these objects as they were fetched, and nothing else.
+
+    What has not changed is not read again.
+    """
     listed, cache = _listed(copy), HashCache()
     try:
         whole = all(_is_as_fetched(copy / one.name, one.size, _hash_in(listed, one), cache) for one in wanted)
@@ -582,6 +585,8 @@ class RemoteOutput:
 
     def _remove_old(self, manifest: Manifest, e_tag: str) -> None:
         """Remove remote files that neither this artifact nor the one before has; the next publication tries again.
+
+        What fails is left to the next publication.
 
         Where another one has begun to stand there, all is left to it: it may count on what this one would remove.
         """

@@ -130,7 +130,7 @@ IN_MEMORY = object()
 
 
 def written(value: Any, beside: Path) -> Any:
-    """Return a command's argument as a stopped training keeps it: a path relative to the output's folder."""
+    """Return a command's argument as a stopped training keeps it: a path relative to the output's folder; null: in memory."""
     if value is None:
         return {"is": None}
     if isinstance(value, (list, tuple)):

@@ -203,7 +203,7 @@ def help_page(ctx: click.Context, *, in_full: bool) -> str:
 
 
 def _brief(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
-    """Return an option's line of a command's short help: --[no-]NAME, the first clause, the default."""
+    """Return an option's line of a command's short help: --[no-]NAME, the first clause, the default; of many choices a few."""
     names, text = record
     if option.secondary_opts:
         names = option.opts[0].replace("--", "--[no-]", 1)

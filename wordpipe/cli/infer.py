@@ -294,7 +294,7 @@ def _print_filled(filled: "Filled", filler: "Filler | DenoisingFiller", *, as_js
 
 
 def _print_table(filled: "Filled", filler: "Filler | DenoisingFiller") -> None:
-    """Print the text that `fill` has filled, and below it the candidates, mask by mask."""
+    """Print the text that `fill` has filled, and below it the candidates, mask by mask; of an encoder-decoder the texts."""
     click.echo(emphasised(safe_text(filled.filled)))
     for filling in filled.fillings:
         click.echo(safe_text(f"  {filling.score:8.4f}  {' … '.join(filling.spans) or filling.filled}"))

@@ -137,7 +137,7 @@ def _fitted(line: str, width: int, whole: str) -> list[str]:
 
 
 def wrapped_words(words: Sequence[str], width: int, indent: str, deeper: str) -> Iterator[str]:
-    """Wrap words to output lines of at most `width`, the first indented, the others deeper."""
+    """Wrap words to output lines of at most `width`, the first indented, the others deeper; a word is never broken."""
     line = indent
     for word in words:
         if line.strip() and cells_of(line) + 1 + cells_of(word) > width:

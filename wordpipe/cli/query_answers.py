@@ -148,7 +148,7 @@ class Answers:
         screen.print(table)
 
     def _columns(self, cells: "list[dict[str, Text]]", room: int) -> dict[str, int | None]:
-        """Return the columns of a table of query answers beside the score, and their least widths.
+        """Return the columns of a table of query answers beside the score, and their least widths; None for the text's.
 
         Where the text has too little room, the title goes before it into one cell, then columns go, the least useful first.
         """
@@ -265,7 +265,10 @@ def answer_lines(
 
 
 def _about_lines(details: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the details of an answer of a query (place, id, fields) on as many lines as needed."""
+    """Yield the details of an answer of a query (place, id, fields) on as many lines as needed.
+
+    The place is cut from the left.
+    """
     line = ""
     for detail in (_end(details[0], room), *details[1:]) if details else ():
         joined = f"{line} · {detail}" if line else detail

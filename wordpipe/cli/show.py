@@ -163,7 +163,7 @@ def _artifacts_at(path: Path) -> list[Path]:
 
 
 def _print_parameters(path: Path, *, as_json: bool) -> None:
-    """Print for `show` the parts of a model, each with its share and its weights."""
+    """Print for `show` the parts of a model, each with its share and its weights; a weight of several blocks on one line."""
     from wordpipe.stages import parameters
 
     found = parameters(path)
@@ -208,7 +208,10 @@ def _print_stopped(run: dict[str, Any]) -> None:
 
 
 def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return the titles and lines of `show` about an artifact, columns with the values of the first row."""
+    """Return the titles and lines of `show` about an artifact, columns with the values of the first row.
+
+    No hashes, nothing nested.
+    """
     manifest = found["manifest"]
     # what it is, and how it was made
     head = [
@@ -304,7 +307,10 @@ class _Cell(NamedTuple):
 
 
 def print_segmentation(found: dict[str, Any]) -> None:
-    """Print for `show --text` a text cut into tokens: two colours by turns, the ids below."""
+    """Print for `show --text` a text cut into tokens: two colours by turns, the ids below.
+
+    It can be read without colour too.
+    """
     from rich.text import Text
 
     from wordpipe.cli.tables import console

@@ -165,7 +165,7 @@ def _artifacts(command: Maker) -> dict[str, tuple[str, ...]]:
 def _inputs(
     command: Maker, given: dict[str, Any], pipeline: "Pipeline | None", stage: "Stage | None"
 ) -> tuple[list[Any], bool]:
-    """Return the inputs of a stage's command from the command line, or from the config.
+    """Return the inputs of a stage's command from the command line, or from the config; and whether they are the stage's.
 
     Raises:
         click.UsageError: neither names all inputs.

@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a record's value in a column of strings: a string as it is, JSON of all else."""
+    """Return the text of a record's value in a column of strings: a string as it is, JSON of all else; 3.0 is written as 3."""
     if isinstance(value, str):
         return value
     if isinstance(value, pa.Scalar):

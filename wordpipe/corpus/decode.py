@@ -206,6 +206,8 @@ class Decoder:
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
         r"""Yield number (from 1) and decoded text of each line, its "\\n" included, in bounded memory.
 
+        At most about `longest` bytes are held.
+
         A longer line comes in parts that share its number, cut at a space where there is one; with
         `cut_longer=False` it is an error.
 
@@ -265,7 +267,10 @@ class Decoder:
             return self._mend(data, line, offset)
 
     def _mend(self, data: bytes, line: int, offset: int | None) -> str | None:
-        """Return the text of bytes that do not decode as UTF-8, as the policy for bad bytes wants it; None: dropped."""
+        """Return the text of bytes that do not decode as UTF-8, as the policy for bad bytes wants it; None: dropped.
+
+        None if it drops these bytes.
+        """
         escaped = data.decode(errors="surrogateescape")  # valid UTF-8 never gives a surrogate: each is a bad byte
         before = escaped[: next(_ESCAPED.finditer(escaped)).start()]
         place = f"{self.name}, line {line}"
@@ -302,7 +307,10 @@ class Decoder:
 
 
 def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield whole lines of bytes to decode, a block at a time; parts of lines over `longest` bytes."""
+    """Yield whole lines of bytes to decode, a block at a time; parts of lines over `longest` bytes.
+
+    Parts of a line over `longest` bytes, with True where it goes on.
+    """
     rest = b""
     for block in blocks:
         first, end = block.find(b"\n") + 1, block.rfind(b"\n") + 1

@@ -106,7 +106,10 @@ def looks_like(first: bytes, settings: "IngestSettings") -> str:
 
 
 def first_lines(first: bytes) -> list[str]:
-    """Return the first whole lines of a source that are not blank, to detect its format."""
+    """Return the first whole lines of a source that are not blank, to detect its format.
+
+    The last one of a short source needs no line end.
+    """
     whole = _LINE_END.split(first.decode(errors="replace").removeprefix(_MARK))
     if len(first) >= HEAD_BYTES:
         whole = whole[:-1]  # which the block may have cut; after a line end it is nothing

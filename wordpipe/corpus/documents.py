@@ -187,7 +187,10 @@ class Ledger:
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
-        """Add what another ledger of documents knows, but for kinds, which belong to its source."""
+        """Add what another ledger of documents knows, but for kinds, which belong to its source.
+
+        `wanted` names of fields are not lost.
+        """
         for name, number in other.counts().items():
             heading, _, rest = name.partition(".")
             if rest:
@@ -282,7 +285,10 @@ class RecordIds:
         self._numbers: dict[str, int] = {}
 
     def claim(self, key: str, source: str, line: int) -> str | None:
-        """Give an id to the document of the record at a place; return the place of another record that has the id."""
+        """Give an id to the document of the record at a place; return the place of another record that has the id.
+
+        The place of another record that has it, if one has.
+        """
         digest = _digest_of(key)
         note = self._number(source).to_bytes(_SOURCE_BYTES, "little") + line.to_bytes(_LINE_BYTES, "little")
         if self._places.add(digest, note) or (found := self._places.note(digest)) in (note, None):
@@ -455,7 +461,10 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
 
 
 def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
-    """True if both texts of a document that is a pair are there, and none is too long; else counted."""
+    """True if both texts of a document that is a pair are there, and none is too long; else counted.
+
+    Else it is counted. The second is stripped.
+    """
     second = (record.own.get("text_b") or "").strip()
     record.own = {**record.own, "text_b": second}
     place = f"{record.source}:{record.line}"

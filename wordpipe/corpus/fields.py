@@ -379,7 +379,7 @@ def near_fields(name: str, seen: Sequence[str]) -> list[str]:
 
 
 def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return the values of all fields beside a record's text, in one string whatever their order."""
+    """Return the values of all fields beside a record's text, in one string whatever their order; empty for nothing."""
     mine = (value for name, value in own.items() if name != "text_b")  # of pairs it is text, and counts as such
     said = [[text_of(value) if value is not None else None for value in (title, *mine)]]
     said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]

@@ -318,6 +318,8 @@ class Ingest:
     def take_over(self, summary: SourceSummary, notes: Iterable[str]) -> bool:
         """Count in the ingest what another reading of a source gave, and take its fields.
 
+        False where there are more than can be columns.
+
         Args:
             summary: of the source.
             notes: of the reading.

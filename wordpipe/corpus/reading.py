@@ -50,7 +50,10 @@ class Opened:
         return self.decoder.lines(self.blocks, longest=self.longest, cut_longer=False)
 
     def beginning(self) -> tuple[Iterator[tuple[int, str]], Fields] | None:
-        """Return the lines before a piece of a file that its reading needs, and fields that count nothing."""
+        """Return the lines before a piece of a file that its reading needs, and fields that count nothing.
+
+        None of a whole file.
+        """
         if not self.source.is_piece:
             return None
         whole = replace(self.source, start=0, stop=None, first_line=1)
@@ -116,6 +119,8 @@ def read_records(
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
     """Yield the blocks of a source that is being read, decompressed, once the first is seen to be text.
+
+    None of a file of a folder that is not.
 
     Raises:
         InputError: a source that was named is not text, or damaged.

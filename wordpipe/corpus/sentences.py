@@ -229,7 +229,7 @@ class _Line(NamedTuple):
 
 
 def paragraphs(text: str, *, wrapped: bool) -> Iterator[tuple[int, int, bool]]:
-    r"""Yield start, end, and whether it is code, of each paragraph to split into sentences.
+    r"""Yield start, end, and whether it is code, of each paragraph to split into sentences; together they are the whole text.
 
     A blank line ends a paragraph, and belongs to it. Where lines are `wrapped`, single newlines are spaces, except around list
     items, tables, headings, definitions and code; otherwise every newline ends a paragraph.
@@ -285,7 +285,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _begins(line: _Line, last: _Line, *, is_first: bool) -> bool:
-    """True if `line` begins a paragraph, and so a sentence, though no blank line comes before it."""
+    """True if `line` begins a paragraph, and so a sentence, though no blank line comes before the line."""
     if line.kind in ("code", "item", "field", "heading", "table", "directive"):
         return True
     if last.kind in ("rule", "heading", "table"):
@@ -325,7 +325,10 @@ def is_hard_wrapped(text: str) -> bool:
 
 
 def _reaches(line: str, after: str, margin: int, *, few: bool) -> bool:
-    """True if the first word after `line` would have crossed the margin: the sentence goes on."""
+    """True if the first word after `line` would have crossed the margin: the sentence goes on.
+
+    Among few lines not if a full stop ends `line`.
+    """
     if few and line[-1] in _ENDS:
         return False
     word = len(after.split(maxsplit=1)[0])

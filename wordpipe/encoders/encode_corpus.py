@@ -113,7 +113,10 @@ class UnitCutter:
             self.windows = np.concatenate(found, axis=1)
 
     def _cut_windows(self, rows: pa.RecordBatch, bounds: Ids) -> tuple[Ids, Ids]:
-        """Return first and last row of each passage of whole sentences of a corpus that fits a window."""
+        """Return first and last row of each passage of whole sentences of a corpus that fits a window.
+
+        `bounds` part documents.
+        """
         lengths = self._encoder.lengths(rows.column("text").to_pylist())
         spans = [
             (start + first, start + last)
@@ -369,7 +372,10 @@ class StoredVectors:
 
 
 def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
-    """Read ascending rows of a flat file of a corpus's vectors; rows side by side at once."""
+    """Read ascending rows of a flat file of a corpus's vectors; rows side by side at once.
+
+    Those that follow one another at once.
+    """
     size = into.shape[1] * into.itemsize
     starts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
     with path.open("rb") as file:

@@ -60,6 +60,8 @@ class TextParts:
 def text_runs(texts: Sequence[str], characters: int = 4_000_000) -> list[Sequence[str]]:
     """Return texts to encode in runs of a few megabytes, so that four thousand books need no more memory than one.
 
+    At least one run.
+
     Args:
         texts: all texts.
         characters: of a run, at most, unless a single text has more.
@@ -86,7 +88,10 @@ def joined(batches: Sequence[EncodedBatch]) -> EncodedBatch:
 
 
 def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], giver: str, hint: str) -> None:
-    """Refuse vectors of an encoder that are not finite (DivergedError), by their texts."""
+    """Refuse vectors of an encoder that are not finite (DivergedError), by their texts.
+
+    `giver` names the source of the vectors.
+    """
     bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
     if len(bad):
         what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
@@ -247,7 +252,7 @@ _PAIRS = 20  # that are listed one by one; the others as one sum
 def shares(
     vectors_PD: npt.NDArray[np.float32] | npt.NDArray[np.float64], transform: Transform, text: str
 ) -> npt.NDArray[np.float32]:
-    """Return what each of P words adds to an encoder's unit vector of their text, (P, K) float32.
+    """Return what each of P words adds to an encoder's unit vector of their text, (P, K) float32; the sum is that vector.
 
     What centring takes away is taken from each piece in the measure in which it makes up the text's vector, which is the
     projection of the piece on the sum of all: taken from all alike, a stop word that weighs next to nothing would be shown as
@@ -320,7 +325,7 @@ def explained_cosine(
 
 
 def _words(text: str, parts: TextParts) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Return an encoded text's words and their shares: parts that touch are one word."""
+    """Return an encoded text's words and their shares: parts that touch are one word; special tokens one without letters."""
     group_P = np.zeros(len(parts.spans), dtype=np.int64)
     words: list[str] = []
     last = -1

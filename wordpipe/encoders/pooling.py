@@ -81,7 +81,10 @@ def _mean_rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats 
 
 
 def token_shares(ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
-    """Return the share of each token in the mean pooling of its sequence, (N,) float32."""
+    """Return the share of each token in the mean pooling of its sequence, (N,) float32.
+
+    The shares of a sequence add up to 1.
+    """
     if weights_V is None:
         return np.repeat(1 / lengths_S, lengths_S).astype(np.float32)
     weights_N = weights_V[ids_N]

@@ -107,7 +107,7 @@ class WordEncoder(TableEncoder):
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
 
     def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
-        """Add guessed word vectors (n-grams) of unknown words to the sums of their texts.
+        """Add guessed word vectors (n-grams) of unknown words to the sums of their texts; return which words have a guess.
 
         Args:
             sums_ND: the sums, changed.
@@ -213,6 +213,8 @@ def sif_weights(counts_V: npt.NDArray[np.int64], a: float) -> npt.NDArray[np.flo
 
 def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     """Return the characters (start, stop) of each word that a word encoder knows, in order.
+
+    An empty span where one is not found.
 
     Args:
         text: the text.

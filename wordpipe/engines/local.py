@@ -95,8 +95,8 @@ def _make_side_by_side(
     done, leaving = dict.fromkeys(numbers, 0), threading.Event()
 
     def make_one(number: int) -> None:
-        # each thread counts the units of its shard, and stops when the others have
         """Make one shard in a thread of this machine."""
+        # each thread counts the units of its shard, and stops when the others have
 
         def on_units(units: int) -> None:
             done[number] = units

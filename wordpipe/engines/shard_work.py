@@ -57,7 +57,7 @@ class ShardWork(Protocol):
         ...
 
     def prepare(self, threads: int, stack: ExitStack, opened: Any = None) -> Any:
-        """Make what all shards of a stage's work need, once in each process or thread.
+        """Make what all shards of a stage's work need, once in each process or thread; one shard uses it at a time.
 
         Args:
             threads: that make a shard together.

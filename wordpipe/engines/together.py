@@ -286,7 +286,10 @@ def _run_in_process(
 
 
 def _sender(reports: Any) -> Report:
-    """Return a report that sends the progress of processes that work together to the queue."""
+    """Return a report that sends the progress of processes that work together to the queue.
+
+    Of reports of one phase in quick succession some are left out.
+    """
     last: dict[str, Any] = {"phase": "", "at": 0.0}
 
     def send(progress: Progress) -> None:

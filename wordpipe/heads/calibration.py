@@ -101,6 +101,8 @@ def choose_no_answer(
 ) -> float:
     """Calibrate a reader: return the probability of no answer from which on none is given, by the best mean F1.
 
+    Half-way between two that occur.
+
     Args:
         no_answer_N: of each question.
         f1_N: of the answer that would be given; of a question without one it is 0.

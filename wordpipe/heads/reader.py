@@ -99,7 +99,10 @@ class Passage:
         return start, max(start, end - (len(found) - len(found.rstrip())))
 
     def targets(self, tokens: tuple[int, int] | None) -> list[tuple[int, int]]:
-        """Return where an answer begins and ends among the ids of each window that a reader sees; else 0 and 0."""
+        """Return where an answer begins and ends among the ids of each window that a reader sees; else 0 and 0.
+
+        0 and 0 where it is not whole there.
+        """
         found = []
         for window in self.windows:
             inside = tokens is not None and window.first <= tokens[0] and tokens[1] < window.first + window.n_tokens

@@ -67,7 +67,10 @@ class RowEncoder:
         self.n_units = self.n_unknown = 0
 
     def encode(self, texts: Sequence[tuple[str, ...]], *, words: bool = False) -> list[Encoded]:
-        """Return texts, or pairs, as rows of the table that a static head learns; -1 for none."""
+        """Return texts, or pairs, as rows of the table that a static head learns; -1 for none.
+
+        With `words` the `WORD_UNITS` rows of each word side by side, -1 for none.
+        """
         found = [bags_of(one, self._split, words=words, most=self._most) for one in texts]
         rows = self.units.rows_of([unit for bags, _ in found for bag in bags for unit in bag])
         self.used[rows[rows >= 0]] = True
@@ -309,6 +312,8 @@ def static_trainer(
 
 def static_execution(threads: int) -> Execution:
     """Return the execution of a static head's training: on the CPU, in float32, by one thread unless set.
+
+    By one thread, unless more are asked for.
 
     A step is too short to be shared: two threads wait for each other, on a busy machine for most of the time.
     """

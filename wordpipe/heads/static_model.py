@@ -160,7 +160,10 @@ class UnitRows:
         return self.units.rows_of(units)
 
     def flat_rows(self, bags: Sequence[Bag]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the rows of bags of units of a static head one after the other, and how many each bag has."""
+        """Return the rows of bags of units of a static head one after the other, and how many each bag has.
+
+        Units without a row left out.
+        """
         rows = self.rows_of([*chain.from_iterable(bags)])
         bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
         there = rows >= 0
@@ -173,7 +176,7 @@ def extended(rows: UnitRows, units: Sequence[str]) -> UnitRows:
 
 
 def windows_of(lengths: npt.NDArray[np.int64], reach: int) -> npt.NDArray[np.int64]:
-    """Return the places of each word and of its neighbours to both sides, which a static head reads.
+    """Return the places of each word of a tagged text and of its neighbours, (W, 2 · reach + 1); W where there is none.
 
     Args:
         lengths: words of each text.
@@ -282,7 +285,10 @@ class StaticHead:
         return np.split(self._read(hidden), np.cumsum(lengths)[:-1])
 
     def sums(self, bags: Sequence[Bag]) -> Matrix:
-        """Return the vector of each bag of units of a static head, (N, D): their sum over the root of their number."""
+        """Return the vector of each bag of units of a static head, (N, D): their sum over the root of their number.
+
+        Of an empty bag zeros.
+        """
         rows, lengths = self.units.flat_rows(bags)
         sums_ND, ends = np.zeros((len(bags), self.config.dim), np.float32), np.cumsum(lengths)
         first, most = 0, max(1, _BLOCK // self.config.dim)
@@ -312,7 +318,7 @@ def divisors(lengths: npt.NDArray[np.int64]) -> Matrix:
 
 
 def pair_features(sums: Any, library: Any) -> Any:
-    """Return the features (N, 4 D) of N pairs of texts for a static head: u, v, |u - v|, u · v.
+    """Return a static head's features (N, 4 D) of pairs whose vectors follow each other, (2 N, D): u, v, |u - v|, u · v.
 
     Args:
         sums: an array, or a tensor.

@@ -124,6 +124,8 @@ def name_head(shares: Mapping[str, float]) -> str:
 def words_of_tokens(places: Sequence[tuple[int, int] | None], words: Sequence[tuple[int, int]]) -> list[int]:
     """Return the number of each token's word, by which weights of attention are joined.
 
+    A token in no word, and one without a place, is its own.
+
     Args:
         places: first character of each token and the one after its last, without white space; None of a special token.
         words: the same of each word, in order.

@@ -20,7 +20,10 @@ def has_direction(vectors_ND: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 def unit_rows(
     vectors_ND: npt.NDArray[np.float32], *, least: float = 0.0
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Return a set of vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`."""
+    """Return a set of vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`.
+
+    And which are not.
+    """
     norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
     valid_N1 = np.isfinite(norms_N1) & (norms_N1 > least)
     unit_ND = np.zeros_like(vectors_ND, dtype=np.float32)

@@ -147,7 +147,7 @@ class PackedView:
     views: tuple[View, ...]
 
     def joined(self, found: Sequence[Tensor], n_rows: int) -> Tensor:
-        """Return attention's results of all groups, (B, T, …) each, as rows (N, …)."""
+        """Return attention's results of all groups, (B, T, …) each, as rows (N, …); rows that fill up to `n_rows` are zero."""
         rows = [group.rows(one) for group, one in zip(self.groups, found, strict=True)]
         if (missing := n_rows - sum(map(len, rows))) > 0:
             rows.append(rows[0].new_zeros(missing, *rows[0].shape[1:]))
@@ -368,7 +368,10 @@ class OtherMixer(nn.Module):
         memory: Memory | None = None,
         at_BK: Tensor | None = None,
     ) -> Tensor:
-        """Return attention's mixture of all positions for each position, of the shape of `x_BTD`."""
+        """Return attention's mixture of all positions for each position, of the shape of `x_BTD`.
+
+        Arguments as of `Attention`.
+        """
         if isinstance(view, PackedView):
             parts = zip(split_rows(x_BTD[0], view.groups), view.views, strict=True)
             mixed_BTD = view.joined([self.mixer(part, one.real) for part, one in parts], x_BTD.shape[1])[None]
@@ -474,7 +477,10 @@ class CrossAttention(nn.Module):
     def _read(
         self, q_BTHE: Tensor, keys_values_BSRE: Tensor, real_BS: Tensor | None, hidden_BS: Tensor | None
     ) -> Tensor:
-        """Return the mean that each target of a group gathers from its source by cross-attention, (B, T, D)."""
+        """Return the mean that each target of a group gathers from its source by cross-attention, (B, T, D).
+
+        `hidden_BS` is of training alone.
+        """
         H, G = self.n_heads, self.n_kv_heads
         if real_BS is None and attends(keys_values_BSRE):
             return attend(

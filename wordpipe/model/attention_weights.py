@@ -223,7 +223,10 @@ def _cross_parts(
 
 
 def _weights(module: Attention | CrossAttention, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the weights of attention, the softmax of the scores, (1, H, T, S), float32."""
+    """Return the weights of attention, the softmax of the scores, (1, H, T, S), float32.
+
+    Of additive attention wᵀ tanh(q + k), head by head.
+    """
     k = k.repeat_interleave(module.n_heads // module.n_kv_heads, dim=1)
     if isinstance(module, Attention) and module.score is not None:
         score_HE = module.score.float()

@@ -473,6 +473,8 @@ rate 4e-3 4.33, 1e-2 4.36; after 200 steps 1e-3 6.81, 3e-3 6.27."""
 def seed_of(*parts: int | str) -> int:
     """Return a 63-bit seed that depends on every part and its place; for all draws that a config's seed decides.
 
+    The same on every machine and Python.
+
     >>> seed_of(1, "init", "head") != seed_of(1, "init", "body")
     True
     """

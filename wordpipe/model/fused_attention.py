@@ -206,7 +206,10 @@ def _turn_back(x_BHTE: Tensor, angles: tuple[Tensor, Tensor] | None, scale: floa
 
 
 def _turn(x: Tensor, cos_TE: Tensor, sin_TE: Tensor, out: Tensor) -> None:
-    """Write x · cos + (second half of x, first half) · sin for fused attention, without the swapped vector."""
+    """Write x · cos + (second half of x, first half) · sin for fused attention, without the swapped vector.
+
+    All are (…, T, E).
+    """
     half = x.shape[-1] // 2
     torch.mul(x, cos_TE, out=out)
     out[..., :half].addcmul_(x[..., half:], sin_TE[..., :half])

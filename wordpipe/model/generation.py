@@ -87,6 +87,8 @@ def keep_top_k(logits_NV: Tensor, k: int) -> Tensor:
 def keep_top_p(logits_NV: Tensor, p: float) -> Tensor:
     """Keep the most probable next tokens until their probabilities reach p (top-p), before one is generated.
 
+    The one that takes them there is the last.
+
     Tokens that equal the last one are kept, too. Mostly some hundred tokens reach p, so only these are sorted at first: 2 ms
     and not 30 for a vocabulary of 128,000 on one core.
 

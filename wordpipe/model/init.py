@@ -221,7 +221,10 @@ def _replace_rows(model: LanguageModel, rows: npt.NDArray[np.int64], values_ND: 
 
 
 def orthonormal(n_in: int, n_out: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return an initial map from n_in to n_out numbers with orthonormal rows or columns."""
+    """Return an initial map from n_in to n_out numbers with orthonormal rows or columns.
+
+    The identity where the widths agree.
+    """
     if n_in == n_out:
         return np.eye(n_in)
     random = np.random.Generator(np.random.Philox(seed_of(seed, "vectors")))

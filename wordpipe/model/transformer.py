@@ -360,7 +360,10 @@ class LanguageModel(nn.Module):
         return views
 
     def _distance_bias(self, distance_TS: Tensor) -> Tensor | None:
-        """Return the transformer's bias on the scores, (1, H, …), for distances of shape (…)."""
+        """Return the transformer's bias on the scores, (1, H, …), for distances of shape (…).
+
+        None where positions are known otherwise.
+        """
         if self.position_bias is not None:
             return t5_bias(self.position_bias, distance_TS, causal=self.config.causal)[None]
         if self.config.positions == "alibi":

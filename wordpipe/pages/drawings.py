@@ -100,6 +100,8 @@ def sparkline_of(values: Sequence[float | None], width: int = 40) -> str:
 def trend(name: str, values: Sequence[float | None], width: int = 20, *, form: str = ".3g") -> str:
     """Draw in a line of text a name, the first number, the course and the last number.
 
+    The name alone where there is no number.
+
     >>> trend("loss", [7.2, 5.6, 5.0, 4.5, 4.1])
     'loss 7.2 █▄▃▂▁ 4.1'
     """
@@ -148,6 +150,8 @@ def bar(share: float, kind: str = "") -> str:
 
 def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: str) -> str:
     """Draw training and held-out loss along the tokens that were read, with the learning rate below (SVG).
+
+    Empty: there is no loss.
 
     Args:
         log: rows with tokens, split, loss, lr; what is no number leaves a gap.

@@ -119,7 +119,6 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
 
 
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
-    """Return the sections of the report's page."""
     artifacts = pipeline.artifacts
     yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
@@ -149,7 +148,6 @@ def _lead(pipeline: ReportedPipeline) -> str:
 
 def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
     # lines from what an artifact was made of; the scales of the bars
-    """Return the report's section on the flow of artifacts, as HTML."""
     row_of = {one.name: row for row, one in enumerate(artifacts)}
     edges = [(row_of[name], row_of[one.name]) for one in artifacts for name in one.made_from if name in row_of]
     longest = max((one.seconds for one in artifacts), default=0) or 1
@@ -212,8 +210,8 @@ def _notes(pipeline: ReportedPipeline) -> str:
 
 
 def _training(artifacts: Sequence[ReportedArtifact]) -> str:
-    # a drawing for each run with a loss, and its last figures
     """Return the report's section on trainings, as HTML."""
+    # a drawing for each run with a loss, and its last figures
     figures = []
     for one in artifacts:
         for run in one.logs:

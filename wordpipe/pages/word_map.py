@@ -207,7 +207,7 @@ def nearest_on_plane(
 
 
 def group_by_direction(unit_ND: npt.NDArray[np.float32], n_groups: int) -> npt.NDArray[np.int64]:
-    """Return the group of each word on the map, N numbers from 0, the largest group first.
+    """Return the group of each word on the map, N numbers from 0, the largest group first; some may stay empty.
 
     The best of a few k-means with cosines, each begun with points drawn far from each other.
 

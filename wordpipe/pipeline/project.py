@@ -185,7 +185,10 @@ def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
 
 
 def _metadata(field: Field) -> str | None:
-    """Return the entry of `metadata` in a new project's config for a field of the records; None: not kept."""
+    """Return the entry of `metadata` in a new project's config for a field of the records; None: not kept.
+
+    None if the field cannot be kept.
+    """
     if field.type == "other" or "," in field.name:  # commas part the entries
         return None
     entry = field.name if field.type == "str" else f"{field.name}:{field.type}"

@@ -274,7 +274,10 @@ def _without_place(error: WordpipeError) -> str:
 
 
 def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
-    """Yield the logged training runs of an artifact to report on; none if no log can be read."""
+    """Yield the logged training runs of an artifact to report on; none if no log can be read.
+
+    None if there is no log that can be read.
+    """
     try:
         yield from [one for one in logged_runs(place, place.name, verify=False) if one["log"]]
     except (WordpipeError, OSError, ValueError, KeyError, TypeError):
@@ -282,7 +285,10 @@ def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
 
 
 def _chosen(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return for the report the settings that differ from the defaults of their command."""
+    """Return for the report the settings that differ from the defaults of their command.
+
+    All if this version does not have the command.
+    """
     known = COMMANDS.get(command)
     cls: type[Settings] | None = known.load_settings() if known else None
     fields = cls.model_fields if cls else {}
@@ -328,7 +334,7 @@ def _in_order(found: list[FoundArtifact]) -> Iterator[FoundArtifact]:
 
 
 def _evaluations(folder: Path) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Return for the report the results of `evaluate --json` in this folder, and errors of such files."""
+    """Return for the report the results of `evaluate --json` in this folder, and the errors of damaged files."""
     found: dict[str, Mapping[str, Any]] = {}
     notes = []
     for path in sorted(folder.glob("*.json"))[:_MOST]:

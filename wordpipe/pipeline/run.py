@@ -171,7 +171,10 @@ class Pipeline:
         return [State(stage, ("missing",)) for stage in self.stages]
 
     def estimated(self, states: list[State], *, sources: Size | None = None) -> list[State]:
-        """Return the states of a pipeline with an estimate for each stale stage."""
+        """Return the states of a pipeline with an estimate for each stale stage.
+
+        `sources`: sizes to assume for the sources.
+        """
         if all(state.fresh for state in states):
             return states
         stale = {state.stage.name for state in states if not state.fresh}

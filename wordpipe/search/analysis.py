@@ -115,7 +115,7 @@ class Analyser:
         return self._pattern(text).findall(text)  # type: ignore[no-any-return]
 
     def forms(self, run: str) -> Iterator[tuple[str, bool]]:
-        """Yield the terms that analysis makes of one run, and whether each makes a text longer."""
+        """Yield the terms that analysis makes of one run, and whether each makes a text longer; not remembered."""
         if len(run) > 1 and run.isascii() and (run.isalnum() or run.isidentifier()) and self.language != "turkish":
             if stem := self.stem(run):
                 yield stem, True
@@ -262,7 +262,7 @@ def _plain(run: str) -> str:
 
 
 def _signs_behind(plain: str, start: int, end: int) -> int:
-    """Return how many signs behind a word belong to its name in the analysis: C++, C#, C++17."""
+    """Return how many signs behind a word belong to its name in the analysis: C++, C#, C++17; not the sign of a sum."""
     signs = end
     while plain[signs : signs + 1] in ("+", "#") and signs < len(plain):
         signs += 1

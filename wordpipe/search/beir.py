@@ -235,7 +235,10 @@ class Tfidf:
 
     @classmethod
     def fit(cls, texts: Sequence[Any], analyse: Analyse) -> "Tfidf":
-        """Learn the terms of a collection's N texts and how rare they are, for the baseline TF-IDF."""
+        """Learn the terms of a collection's N texts and how rare they are, for the baseline TF-IDF.
+
+        Columns are in the order in which terms first come.
+        """
         df: Counter[str] = Counter()  # which keeps the order in which terms first come
         for text in texts:
             df.update(dict.fromkeys(analyse(text), 1))
@@ -243,7 +246,10 @@ class Tfidf:
         return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
     def vectors(self, texts: Sequence[Any]) -> Any:
-        """Return TF-IDF vectors of a collection's texts for a baseline, (N, V), rows of length 1."""
+        """Return TF-IDF vectors of a collection's texts, (N, V) float32 `csr_array`, rows of length 1; empty without terms.
+
+        Empty without known terms.
+        """
         starts = [0]
         columns: list[int] = []
         counts: list[int] = []

@@ -240,7 +240,7 @@ class LexicalIndex:
         return QueryTerms(both, weights.astype(np.float32))
 
     def explain(self, query: QueryTerms, row: int, own: QueryTerms | None = None) -> list[dict[str, Any]]:
-        """Explain a BM25 score: what each term of a query adds for one text, most first.
+        """Explain a BM25 score: what each term of a query adds for one text, most first; terms not in the text are left out.
 
         Args:
             query: the terms that were searched for.
@@ -378,7 +378,10 @@ class LexicalIndex:
 
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
-        """Return a function from a term to its texts in BM25's index and its count in each."""
+        """Return a function from a term to its texts in BM25's index and its count in each.
+
+        Read-only arrays, for which loops are compiled once.
+        """
         postings = self.postings  # not this object, which would keep itself in memory
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:

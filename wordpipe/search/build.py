@@ -76,7 +76,10 @@ class Plan:
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process while an index is built, in bytes; macOS: its peak so far."""
+    """Return the memory of this process while an index is built, in bytes; macOS: its peak so far.
+
+    If the system does not say (macOS), its peak so far.
+    """
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
     except (OSError, ValueError, IndexError):
@@ -243,6 +246,8 @@ def encode_part(
 ) -> EncodedPart:
     """Encode some rows of an index to build: their codes, and which of them are nearest to the queries.
 
+    With one thread always the same bytes.
+
     Args:
         lists: learned, without rows.
         blocks: the vectors of the rows.
@@ -346,7 +351,10 @@ def sample_rows(blocks: Blocks, n: int, samples: Sequence[Rows]) -> list[Vectors
 
 
 def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
-    """Return some rows of a block to build an index of at length 1; rows without direction are errors."""
+    """Return some rows of a block to build an index of at length 1; rows without direction are errors.
+
+    An error names all rows of the block that have no direction.
+    """
     try:
         return unit_vectors(block_BD[rows_R])
     except DivergedError:
@@ -371,7 +379,7 @@ def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:
 
 
 def tuned(kind: Flat, truth: ExactNeighbours, report: Report, known: Width | None = None) -> list[Measurement]:
-    """Tune a built index: widen its search until it finds enough, and leave it at the cheapest such width.
+    """Tune a built index: widen its search until the recall is reached, and leave the index at the cheapest width.
 
     Which width is best is decided by the work that a search does, not by the clock: the same vectors and settings give the
     same index on a busy machine too. The speeds are measured.
@@ -440,7 +448,10 @@ def held_out(query_rows: Rows, truth: ExactNeighbours) -> Records:
 
 
 def some_held_out(query_rows: Rows, truth: ExactNeighbours, n: int) -> Records:
-    """Return as many of the queries held out when the index was built as an update of n rows needs."""
+    """Return as many of the (A,) queries held out of the built index as an update of n rows needs.
+
+    Their true neighbours are other rows.
+    """
     wanted = min(len(query_rows), _MOST, max(_FEWEST, n // _PER_QUERY))
     kept = np.unique(np.linspace(0, len(query_rows) - 1, wanted).astype(np.int64))
     others = np.setdiff1d(np.arange(len(query_rows)), kept)

@@ -51,7 +51,7 @@ def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
 
 
 def all_links(vectors_ND: Vectors, threshold: float, report: Report) -> Links:
-    """Yield all pairs (near duplicates) whose cosine is at least the threshold, each compared.
+    """Yield all pairs (near duplicates) whose cosine is at least the threshold, each compared; told how many rows are done.
 
     Memory holds the vectors, one block of scores and some links, whatever the threshold.
     """
@@ -290,7 +290,7 @@ class ClusterTerms:
 
 
 def _surprise(both: int, first: int, second: int, total: int) -> float:
-    """Return the log-likelihood ratio by which a word is a cluster's label."""
+    """Return the log-likelihood ratio by which a word is a cluster's label; 0 where no more than by chance."""
     if both * total <= first * second:
         return 0.0
     seen = ((both, first - both), (second - both, total - first - second + both))

@@ -476,8 +476,8 @@ def _not_a_condition(condition: str, got: str) -> ConfigError:
 
 
 def _refuse_part(condition: str, part: dict[str, Any]) -> None:
-    # objects without a class are what expressions are made of, such as values
     """Refuse a part of a condition that is not allowed, such as a subquery or an unknown function (ConfigError)."""
+    # objects without a class are what expressions are made of, such as values
     kind = str(part.get("class", "CONSTANT"))
     if kind not in _CLASSES:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))

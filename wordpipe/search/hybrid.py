@@ -284,7 +284,10 @@ class Retriever:
     def find_documents(
         self, texts: Sequence[str], queries_QD: Vectors | None, k: int, documents_N: npt.NDArray[np.integer]
     ) -> list[Result]:
-        """Return the k best documents of every query of a hybrid search, each by its best row."""
+        """Return the k best documents of every query of a hybrid search, each by its best row.
+
+        Given is the number of every row's document.
+        """
         found = [Result(Hits.none())] * len(texts)
         waiting, depth = list(range(len(texts))), 4 * k
         while waiting:

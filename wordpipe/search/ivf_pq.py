@@ -191,7 +191,7 @@ class Lists(Flat):
                 rows[:] = new_of_old_M[rows]
 
     def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
-        """Put rows into the empty lists of an ivf-pq index by their codes, in this order.
+        """Put rows into the empty lists of an ivf-pq index by their codes, in this order; as `add` would, byte for byte.
 
         Faiss packs codes for its search 32 at a time, and takes them one by one only unpacked: so they are in memory twice
         for a moment, before `begin` takes that of the vectors, which are 13 times as large or more.
@@ -226,6 +226,8 @@ class Lists(Flat):
 
     def search(self, queries_QD: Vectors) -> tuple[Vectors, Rows]:
         """Search the lists of an ivf-pq index, as in `Flat`; always by one thread.
+
+        Always the same queries together and by one thread, whatever the number of threads.
 
         faiss finds the lists of queries by a product of matrices, which it adds up in another order for other numbers of
         queries or threads; and the recall decides how wide the index searches. 64 together are searched for more slowly than

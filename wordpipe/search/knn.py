@@ -65,7 +65,10 @@ class Hits:
 
 
 def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
-    """Return the k exactly nearest of some rows with their scores; of equal scores the lowest rows."""
+    """Return the k exactly nearest of some rows with their scores; of equal scores the lowest rows.
+
+    Among equal scores at the border the lowest rows.
+    """
     if 0 < k < len(scores_N):
         border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
         near = np.flatnonzero(scores_N >= border)

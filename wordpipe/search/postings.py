@@ -259,7 +259,7 @@ class _Numbers(dict[str, tuple[int, ...]]):
 
 
 def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
-    """Count the terms of texts that stream by: terms in the order of their bytes, and postings."""
+    """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
     iterator, numbers, n_texts = iter(texts), _Numbers(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
@@ -286,7 +286,7 @@ def counted(texts: Iterable[str], analyser: Analyser) -> tuple[Terms, Postings]:
 
 
 def merged(terms: Terms, old: Postings, new_terms: Terms, new: Postings, old_rows_N: Rows) -> tuple[Terms, Postings]:
-    """Merge terms and postings of N texts, some of them old, the others new.
+    """Merge terms and postings of N texts, some of them old, the others new; terms that no text has any more are gone.
 
     Args:
         terms: of the old texts.

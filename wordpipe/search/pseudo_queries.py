@@ -75,7 +75,10 @@ def draw_queries(
 
 
 def _pieces(text: str) -> tuple[list[str], str]:
-    """Return the words of a text, to make pseudo queries of, and what stands between them."""
+    """Return the words of a text for pseudo queries, and the text between the words.
+
+    Of one in a script without spaces, its pairs of characters.
+    """
     words = text.split()
     if text.isascii() or len(words) >= _MIN_WORDS or words_of(text)[1] < 2 * _MIN_WORDS:
         return words, " "

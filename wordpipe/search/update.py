@@ -142,6 +142,8 @@ def with_new_rows(held_Q: Records, truth: ExactNeighbours) -> Records:
 def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
     """Read for an update the .npy file of the held-out queries of an index of n rows of this width.
 
+    Errors name `where` it stood.
+
     Raises:
         ArtifactError: it is something else.
     """
@@ -187,6 +189,8 @@ def row_keys(texts: Sequence[pa.Array], vectors_ND: Vectors) -> npt.NDArray[np.u
 
 def matched_rows(old_M: npt.NDArray[np.uint64], new_N: npt.NDArray[np.uint64]) -> Rows:
     """Return for every new row of an updated index the old row of the same key, or -1.
+
+    Of equal rows the first takes the first, none taken twice.
 
     Returns:
         (N,) row numbers of the old table.

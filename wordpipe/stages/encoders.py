@@ -180,7 +180,10 @@ def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
 
 
 def _token_weights(files: Mapping[str, bytes]) -> npt.NDArray[np.float32] | None:
-    """Return an encoder's weight of each token id in a weighted mean, (V,); None: no weights."""
+    """Return an encoder's weight of each token id in a weighted mean, (V,); None: no weights.
+
+    None where the model has no weights of tokens.
+    """
     if WEIGHTS_FILE not in files:
         return None
     from safetensors.numpy import load

@@ -63,7 +63,7 @@ def size_of_sources(sources: "Sources | Path") -> Size:
 
 
 def size_of_artifact(path: Path) -> Size:
-    """Return the size of an artifact, to estimate what is made of it.
+    """Return the size of an artifact, for the estimate of a stage that reads the artifact.
 
     Raises:
         ArtifactError: there is none, or it is damaged.

@@ -205,7 +205,7 @@ def _class_and_shape(encoder: EncoderFiles, where: str) -> tuple[Family, ModelCo
 
 
 def _tokens(tokenizer_json: bytes, count: int) -> list[str]:
-    """Return the exported tokens of the first `count` ids of an encoder."""
+    """Return the exported tokens of the first `count` ids of an encoder; ids that pad the table have names of their own."""
     from wordpipe.tokens import open_tokenizer
 
     tokenizer = open_tokenizer(tokenizer_json, where=TOKENIZER)

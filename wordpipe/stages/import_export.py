@@ -256,7 +256,10 @@ def _numbered_rows(artifact: Artifact, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _metadata(artifact: Artifact) -> Iterator[bytes]:
-    """Yield the lines of the exported metadata.tsv: every column but the vector."""
+    """Yield the lines of the exported metadata.tsv: every column but the vector.
+
+    Tabs and line ends in values become spaces.
+    """
     schema = read_schema(artifact, artifact.kind)
     shown = {column: name for name, column in visible_columns(schema).items()}
     names = [name for name in schema.names if name != "vector"]

@@ -151,7 +151,7 @@ class Inspected:
         return TokenRow(**vars(row) | {"cut": cut})
 
     def read_target(self, text: str) -> TokenRow:
-        """Read a target text as tokens, as the decoder of an inspected model reads it."""
+        """Read a target text as tokens, in the form that the decoder of an inspected model reads."""
         assert self.opened is not None
         config = self.opened.pair_model.config
         first = [number for number in (config.start_id, config.first_id) if number is not None]
@@ -192,14 +192,17 @@ class _Piece:
 
     @property
     def solid(self) -> tuple[int, int] | None:
-        """Return the place of an inspected model's piece without white space at its ends."""
+        """Return the place of an inspected model's piece without white space at its ends; None if nothing is left."""
         part = self.text[slice(*self.place)]
         begin = self.place[0] + len(part) - len(part.lstrip())
         end = begin + len(part.strip())
         return None if self.special or begin >= end else (begin, end)
 
     def shown(self, tokenizer: "Tokenizer") -> str:
-        """Return the text of an inspected model's piece; of a special token its own name."""
+        """Return the text of an inspected model's piece; of a special token its own name.
+
+        Of a part of a character, and of a special token, its own name.
+        """
         if (place := self.solid) is not None:
             return self.text[slice(*place)]
         name = str(tokenizer.id_to_token(self.id) or self.id)
@@ -245,7 +248,10 @@ def see_its_vectors(path: PathLike) -> str:
 
 
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
-    """Return the place of each token that an inspected model reads."""
+    """Return the place of each token that an inspected model reads.
+
+    White space by itself goes with the token after it, as it does within tokens.
+    """
     found = [piece.solid for piece in pieces]
     for number in range(len(pieces) - 2, -1, -1):
         if found[number] is None and not pieces[number].special:
@@ -254,7 +260,7 @@ def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
 
 
 def inspect_model(path: PathLike, *, verify: bool = True) -> Inspected:
-    """Open a model of any kind to inspect it.
+    """Open a model of any kind, to be inspected.
 
     Raises:
         ArtifactError: nothing there, damaged, or of a class that we do not compute.

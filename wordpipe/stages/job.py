@@ -246,7 +246,7 @@ class Job:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Return the job's command, settings and inputs that a checkpoint keeps, by which `finish` ends it."""
+        """Return the job's command, settings and inputs that a checkpoint keeps, by which `finish` ends the job."""
         paths = self.settings.artifact_fields()
         dumped = self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
         beside = self.output.parent

@@ -249,7 +249,10 @@ def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str
 def read_folder(
     folder: Path, *, allow_missing_head: bool = False, seed: int = 0
 ) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """Return model, tokenizer and special tokens of a folder of transformers."""
+    """Return model, tokenizer and special tokens of a folder of transformers.
+
+    The last two arguments are those of `load_hf`.
+    """
     from wordpipe.model import load_hf
 
     names = [file.name for file in folder.iterdir()]

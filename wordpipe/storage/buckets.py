@@ -307,7 +307,7 @@ def has_keys() -> bool:
 
 
 def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
-    """Return the value of the first environment variable about buckets that is set, after a check.
+    """Return the value of the first environment variable about buckets that is set, after a check; "" if none is set.
 
     Raises:
         ConfigError: it cannot go into a request: a line end, as of a file from elsewhere, or a blank. Its value is not said.

@@ -66,7 +66,10 @@ def model_of(tokenizer: Tokenizer, *, byte_level: bool) -> PretokenModel | None:
 
 
 def _is_plain(vocabulary: Mapping[str, int] | list[tuple[str, float | None]], tokenizer: Tokenizer) -> bool:
-    """True if a tokenizer's JSON has the whole vocabulary, so that it can be compiled for encoding."""
+    """True if a tokenizer's JSON has the whole vocabulary, so that it can be compiled for encoding.
+
+    Of tokens that share an id it has only one.
+    """
     if len(vocabulary) != tokenizer.get_vocab_size(with_added_tokens=False):
         return False
     if isinstance(vocabulary, list):

@@ -80,7 +80,7 @@ class TokenizerEvaluation:
         self._groups: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
 
     def add(self, texts: pa.Array, groups: pa.Array | None = None) -> None:
-        """Measure a tokenizer on rows of text (without nulls), and their groups by name."""
+        """Measure a tokenizer on rows of text (without nulls), and their groups by name; else only totals."""
         if not len(texts):
             return
         names, group_of_row = self._numbered(groups, len(texts))
@@ -162,7 +162,10 @@ class TokenizerEvaluation:
     def _failed(
         self, texts: pa.Array, ids: NDArray[np.uint32], offsets: NDArray[np.int64], group_of_row: list[str]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return bool [rows] twice: the tokenizer's decoding gives another text, and not in white space alone."""
+        """Return bool [rows] twice: the tokenizer's decoding gives another text, and not in white space alone.
+
+        Note the first examples.
+        """
         rows = [part.tolist() for part in np.split(ids, offsets[1:-1])]
         decoded = self.tokenizer.decode_batch(rows, skip_special_tokens=False)
         failed, lost = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)

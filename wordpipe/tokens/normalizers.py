@@ -429,7 +429,10 @@ def _stands_at(data: U8, at: int, stop: int, flat: U8, flat_offsets: I64) -> boo
 
 @kernel
 def mark_rows(data: U8, offsets: I64, first_bytes: U8, flat: U8, flat_offsets: I64, marked: U8) -> None:
-    """Set `marked` (uint8 [rows]) of every row to normalise that holds a pattern (an added token)."""
+    """Set `marked` (uint8 [rows]) of every row to normalise that holds a pattern (an added token).
+
+    `first_bytes`: 1 where one begins with the byte.
+    """
     for row in range(len(offsets) - 1):
         at, stop = offsets[row], offsets[row + 1]
         found = False

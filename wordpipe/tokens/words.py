@@ -80,7 +80,10 @@ class WordSplitter:
         return [word for run in WORD_PATTERN.findall(visible(text)) for word in self.of_run(run)]
 
     def runs(self, text: str) -> list[tuple[int, int]]:
-        """Return where the runs of a text begin and end that words are cut out of, in characters."""
+        """Return where the runs of a text begin and end that words are cut out of, in characters.
+
+        `of_run` of its visible text gives a run's words.
+        """
         seen = visible(text)
         found = [match.span() for match in WORD_PATTERN.finditer(seen)]
         if len(seen) == len(text):

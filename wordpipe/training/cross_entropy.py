@@ -198,7 +198,7 @@ def _loss(rows: _Rows, gradients: _Gradients | None = None) -> Tensor:
 
 
 def _surprise(z_CV: Tensor, labels_C1: Tensor, p_CV: Tensor | None, wide: torch.dtype) -> Tensor:
-    """Return the cross-entropy -log softmax(z)[label], (C).
+    """Return the cross-entropy -log softmax(z)[label], (C); the softmax goes to `p_CV` where it is given.
 
     bfloat16: the probability of the label is rounded once, to 2⁻⁹ of itself: 0.002 nat of one target, either way as often.
     Where too little of it is left (beyond 87 nats) and where no gradient is wanted (validation), by log-probabilities.

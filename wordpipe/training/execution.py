@@ -72,7 +72,7 @@ class World:
         return self.rank * batch_size // self.size, (self.rank + 1) * batch_size // self.size
 
     def share(self, value: Any) -> Any:
-        """Return the first process's value in all processes that execute a training.
+        """Return the first process's value in all processes that execute a training; the others' arguments do not matter.
 
         Args:
             value: anything that JSON holds.
@@ -129,7 +129,10 @@ class World:
                 dist.broadcast(tensor, src=0)
 
     def _agree(self, signum: int, *, failed: bool) -> int:
-        """Send a signal number, and whether this process failed, to all processes of the training."""
+        """Send a signal number, and whether this process failed, to all processes of the training.
+
+        Return the largest number.
+        """
         both = torch.tensor([signum, int(failed)])
         with _talking():
             dist.all_reduce(both, op=dist.ReduceOp.MAX)

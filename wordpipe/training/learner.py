@@ -229,7 +229,10 @@ class LanguageLearner(ModelLearner["Transformer"]):
         return self.blocks.rows(order_B).to(self.execution.device)
 
     def _of_rows(self, step: int, targets: AnyTargets) -> Tensor:
-        """Return the learner's loss summed over this process's targets, a scalar on the device."""
+        """Return the learner's loss summed over this process's targets, a scalar on the device.
+
+        Gradients are with the weights.
+        """
         self.model.train()
         if self.model.config.dropout > 0.0:
             who = () if self.world.is_alone else (self.world.rank,)

@@ -320,7 +320,7 @@ class Masked(LanguageObjective):
         return self.rate + (self.rate_end - self.rate) * stair / (RATE_STEPS - 1)
 
     def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> Targets:
-        """Choose tokens of the sequences and mask them.
+        """Choose tokens of the sequences and mask the chosen tokens.
 
         Args:
             rows: of `Blocks`, on the device.

@@ -92,6 +92,8 @@ def make_optimiser(
 def _rows(name: str, weight: Tensor, config: ModelConfig) -> tuple[int, ...]:
     """Return the rows of the maps that a matrix stacks, which the optimiser Muon moves apart.
 
+    The two halves of a gated feed-forward.
+
     They are stacked for speed alone. Orthogonalised as one they would share a single spectrum, and a part with small
     gradients (the queries and keys, at first) would hardly move. Jordan et al. 2024 found apart better for queries, keys
     and values; for the halves of a feed-forward it follows the same reasoning.
@@ -267,7 +269,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(x_NRC: Tensor) -> Tensor:
-    """Return matrices with singular values near 1, the steps of the optimiser Muon.
+    """Return matrices with singular values near 1, the steps of the optimiser Muon; below: tiny ones).
 
     Each round maps every singular value s to a s + b s³ + c s⁵: X ← a X + (b X Xᵀ + c (X Xᵀ)²) X. The products are on the
     smaller side.

@@ -410,7 +410,7 @@ def _micro_batch(config: ModelConfig, batch_size: int, seq_len: int, rate: float
 
 
 def even_chunks(n: int, largest: int) -> int:
-    """Return the planned size of equal chunks of `n`, none larger than `largest`.
+    """Return the planned size of equal chunks of `n`, none larger than `largest`; the last one may be shorter.
 
     >>> even_chunks(32, 12), even_chunks(37, 32)
     (11, 19)

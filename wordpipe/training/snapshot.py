@@ -84,7 +84,7 @@ def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | N
 
 
 def threads_of_before(before: int, now: int) -> int:
-    """Take the number of threads of the run whose snapshot is continued, if this machine has them."""
+    """Take the number of threads of the run whose snapshot is continued, if this machine has so many threads."""
     if before > cpu_count():
         return now
     torch.set_num_threads(before)

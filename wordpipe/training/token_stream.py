@@ -271,7 +271,10 @@ class WordStarts:
         return is_start_N
 
     def _spell(self, ids: npt.NDArray[np.unsignedinteger]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return where each token of the stream begins in the text, and where the last ends, (N + 1,)."""
+        """Return where each token of the stream begins in the text, and where the last ends, (N + 1,).
+
+        The text, and some room.
+        """
         first_N = self._offsets[ids]
         begins_N = offsets_of(self._offsets[ids.astype(np.int64) + 1] - first_N)
         text = np.zeros(int(begins_N[-1]) + len(_NO_LETTER), np.uint8)

@@ -231,7 +231,7 @@ class Trainer(Generic[L]):
             self._end_early(ending.finish)
 
     def length(self, what: str) -> str:
-        """Return the length of the training in words: its steps, or its minutes."""
+        """Return the length of the training in words: its steps, or its minutes; `what` is in each step."""
         if self.limit is None or self.limit.planned:
             return f"{self.plan.steps:,} steps of {what}"
         if self.limit.most < math.inf:
@@ -406,7 +406,6 @@ class Trainer(Generic[L]):
         return report
 
     def _validate(self) -> Step | None:
-        """Validate in the trainer's loop."""
         self._refuse_divergence()
         begun = time.monotonic()
         with self._beside("validation"):

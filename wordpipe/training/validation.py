@@ -172,6 +172,8 @@ def perplexity(nats: float, n: int = 1) -> float | None:
 def bits_per_byte(nats: float, n_bytes: int) -> float | None:
     """Return the size of held-out text as the model would compress it, bits for each byte of UTF-8.
 
+    None where there is no byte.
+
     Source: Gao et al. 2020, "The Pile", section 3.1.
 
     >>> round(bits_per_byte(8 * math.log(2) * 5, 5), 9)

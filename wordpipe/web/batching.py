@@ -193,7 +193,10 @@ def _compute(tasks: "list[_Task[Any, Any]]") -> None:
 
 
 def _let_go(error: BaseException) -> BaseException:
-    """Return an error of a batch without its traceback, whose frames would keep a generation in memory."""
+    """Return an error of a batch without its traceback, whose frames would keep a generation in memory.
+
+    A bug keeps it as a note.
+    """
     if not isinstance(error, WordpipeError):
         error.add_note("".join(traceback.format_exception(error)))
     error.__cause__ = error.__context__ = None

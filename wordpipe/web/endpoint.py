@@ -82,7 +82,10 @@ def param(
 
 
 def words_param(text: str, example: str, what: str) -> Any:
-    """Declare a needed text as an endpoint's parameter: stripped, not blank, within the limit."""
+    """Declare a needed text as an endpoint's parameter: stripped, not blank, within the limit.
+
+    `what` is its name in errors.
+    """
     return param(
         ..., text, example=example, each=True,
         check=lambda given, settings: checked_text(given, what, settings.max_chars), schema=said_schema,
@@ -90,7 +93,10 @@ def words_param(text: str, example: str, what: str) -> Any:
 
 
 def artifact_param(text: str, *, at: str = "") -> Any:
-    """Declare the endpoint's parameter with the name of the artifact that answers."""
+    """Declare the endpoint's parameter with the name of the artifact that answers.
+
+    Without one it is the first that can, unless it is in the path.
+    """
     shown = f"name of the artifact that answers: {text}" + (
         "" if at == "path" else "; default: the first that can answer"
     )
@@ -290,7 +296,10 @@ class Endpoint:
         return 1
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the endpoint's reply, computed in the artifact's thread."""
+        """Return the endpoint's reply, computed in the artifact's thread.
+
+        Slow work that is done once is waited for not too long.
+        """
         del request
         served = server.artifacts.pick(self.asked_of, self.declared.can)
         with served.lease() as generation:

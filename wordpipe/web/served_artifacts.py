@@ -85,7 +85,7 @@ class Generation:
     )  # what takes seconds; for the loop's thread
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, kept with the served artifact for later requests."""
+        """Return the result of `make`, kept with the served artifact for later requests; for the artifact's thread."""
         if key not in self.remembered:
             while len(self.remembered) >= _REMEMBERED:
                 del self.remembered[next(iter(self.remembered))]
@@ -130,7 +130,7 @@ class Generation:
 
     @cached_property
     def inspected(self) -> "Inspected":
-        """Return the served model opened for its attention and its health."""
+        """Return the served model opened for its attention and its health; the language model itself if it has no head."""
         from wordpipe.stages import inspected_of
 
         shared = {"fill", "complete"} & {*self.abilities}
@@ -355,6 +355,8 @@ class ServedArtifacts:
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
         """Return the result of slow work, done once for a served generation in a thread of its own.
+
+        After an error it is tried again.
 
         Args:
             generation: of what; it stays open until the work has ended.

@@ -105,7 +105,7 @@ def effective_counts(counts_a: Ints, counts_b: Ints) -> Doubles:
 def robust_z_scores(
     values_N: npt.NDArray[np.floating], counts_N: Doubles, *, least_spread: float, peers: int = _PEERS
 ) -> Doubles:
-    """Return by how many standard deviations each shift is above those of words of similar count.
+    """Return by how many standard deviations each shift is above those of words of similar count. (N,) float64.
 
     A word's peers are the `peers` next lower and next higher in count (as many in all at either end of the list). Their
     median and median deviation stand for mean and standard deviation, so that the words which did shift count for little:
@@ -142,7 +142,7 @@ def centred_rows(unit_ND: Floats) -> Floats:
 
 
 def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
-    """Return the rotation of one compared table to another: `from_ND @ R` and `to_ND` differ least.
+    """Return the rotation R of one compared table to another, (D, D): `from_ND @ R` and `to_ND` differ least, in squares.
 
     It may mirror as well as turn.
 
@@ -156,7 +156,7 @@ def procrustes_rotation(from_ND: Floats, to_ND: Floats) -> Floats:
 
 
 def aligned_distances(a_ND: Floats, b_ND: Floats, anchors: int) -> Floats:
-    """Return 1 - cosine of every compared word with itself, once the first table is turned.
+    """Return 1 - cosine of every compared word with itself, once the first table is turned. (N,) float32, 0 to 2.
 
     Both are unit vectors; the first rows, `anchors` of them, decide how the table is turned.
     """

@@ -48,7 +48,7 @@ class Questions(NamedTuple):
 
 
 def read_set(data: bytes, where: str) -> Pairs | Questions:
-    """Read a set to evaluate words on: word pairs or analogies, UTF-8.
+    """Read a set to evaluate words on: word pairs or analogies, UTF-8; what it holds says of which kind it is.
 
     Raises:
         InputError: not text, nothing in it, or a line that does not belong; names file (`where`) and line.

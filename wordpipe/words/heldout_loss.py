@@ -61,6 +61,8 @@ class HeldOutLoss:
     ) -> "HeldOutLoss | None":  # fmt: skip
         """Draw the held-out sample of targets from the beginning (two million words) of the text; or None.
 
+        None where it has no pair.
+
         The text comes as rows of the vocabulary, whose counts decide what is skipped and what is noise, and may go on over
         blocks; there are no more than `targets`.
         """

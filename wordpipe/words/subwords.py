@@ -96,7 +96,7 @@ class HashRows:
 
 
 def _text_of(words: pa.Array) -> tuple[Bytes, Ints]:
-    """Return the bytes of words to cut into n-grams, uint8, and their offsets, (N + 1,) int32."""
+    """Return the bytes of words to cut into n-grams, uint8, and their offsets, (N + 1,) int32; nothing is copied."""
     _, offsets, data = words.buffers()
     if not len(words) or data is None:
         return read_only(np.zeros(0, dtype=np.uint8)), read_only(np.zeros(len(words) + 1, dtype=np.int32))

@@ -342,7 +342,7 @@ def chunk_size(words: int, cost: int) -> int:
 def done_in_order(
     work: Callable[[int], T], begins: range, threads: int, go_on: Callable[[], bool]
 ) -> Iterator[tuple[int, T]]:
-    """Do the jobs of training that begin at `begins`, several at a time, and give each as it ends.
+    """Do the jobs of training that begin at `begins`, several at a time, and give each as it ends; of one thread in order.
 
     Jobs are taken in order, and none is taken once `go_on` says no or one has failed; those that were taken are finished. So
     what was done is always everything before some job.

@@ -264,7 +264,10 @@ class WordVectors:
         return found
 
     def _best(self, scores_V: Floats, k: int) -> list[Neighbour]:
-        """Return the k words whose vectors have the largest finite scores, of equal ones the commoner."""
+        """Return the k words whose vectors have the largest finite scores, of equal ones the commoner.
+
+        Also when the k-th is tied.
+        """
         rows = np.flatnonzero(np.isfinite(scores_V))
         scores = scores_V[rows].clip(-1, 1)
         if 0 < k < len(rows):

@@ -79,7 +79,7 @@ def rows_of_split(batch: pa.RecordBatch, split: str) -> pa.RecordBatch:
 
 
 def count_ids(batches: Iterable[pa.RecordBatch], size: int, *, column: str = "word_ids") -> npt.NDArray[np.int64]:
-    """Count for the vocabulary how often each of `size` ids occurs in a column of the train split.
+    """Count for the vocabulary how often each of `size` ids occurs in a column of the train split, int64.
 
     Raises:
         InputError: an id of `size` or more: the tokens and the vocabulary do not belong together.
@@ -123,6 +123,8 @@ class TrainingText:
 
     def read(self, begin: int, end: int) -> npt.NDArray[np.int32]:
         """Read words `begin` to `end` of the vocabulary's text, int32, the first of each text as `~row`.
+
+        What lies outside the text is left out.
 
         Raises:
             OSError: the file is shorter than it was.
@@ -195,7 +197,7 @@ def kept_rows(blocks: Iterable[Words], row_of_id: npt.NDArray[np.int32]) -> Iter
 def _text_begins(
     batch: pa.RecordBatch, last: tuple[str, int] | None, context: Literal["sentence", "document"]
 ) -> npt.NDArray[np.bool_]:
-    """Return for every sentence of the training text if a new text begins with it."""
+    """Return for every sentence of the training text if the sentence begins a new text."""
     begins = np.ones(len(batch), dtype=np.bool_)
     if context == "sentence":
         return begins

@@ -373,7 +373,7 @@ def _end_of(name: str) -> re.Pattern[str]:
 
 
 def _not_shown(text: str, mark: re.Match[str], closes: list[int]) -> tuple[str, int] | None:
-    """Return the text for an HTML comment, instruction or CDATA that begins with a mark, and its end.
+    """Return the text for an HTML comment, instruction or CDATA that begins with a mark, and its end; None if it never ends.
 
     `closes` keeps where the next "?>" is, -1 where there is none.
     """

@@ -214,6 +214,8 @@ def _alert(text: str) -> str:
 def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
     """Return the fields at the head of a Markdown text, by name, and where the text itself begins.
 
+    No fields and 0 where it has none.
+
     Comments, and fields that come again, are counted.
     """
     head = text[:_LONGEST_HEAD]

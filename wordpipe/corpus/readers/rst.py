@@ -219,7 +219,10 @@ def _settings() -> Any:
 
 @cache
 def _machine() -> tuple[Callable[[], Any], Any]:
-    """Make docutils' machine for reStructuredText, which knows every directive and every role."""
+    """Make docutils' machine for reStructuredText, which knows every directive and every role.
+
+    And its reader of words, which knows every role.
+    """
     from docutils import nodes
     from docutils.parsers.rst import states
     from docutils.utils import unescape
@@ -259,8 +262,8 @@ def _machine() -> tuple[Callable[[], Any], Any]:
             return self.unknown_directive(type_name)
 
         def unknown_directive(self, type_name: str) -> Any:
-            # the lines of the directive
             """Read a directive of reStructuredText that docutils does not know."""
+            # the lines of the directive
             name, machine = type_name.lower(), self.state_machine  # type: ignore[attr-defined]
             line, mark = machine.abs_line_number(), _MARK.search(machine.line)
             assert mark is not None, "this is the line of a directive"
@@ -323,7 +326,10 @@ def _ignored(*_: object) -> None:
 
 
 def _parted(lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines of a reStructuredText directive are its argument, and where its content begins."""
+    """Return how many lines of a reStructuredText directive are its argument, and where its content begins.
+
+    Options stand between.
+    """
     head = 0
     while head < len(lines) and lines[head].strip() and not _OPTION.match(lines[head]):
         head += 1

@@ -112,7 +112,10 @@ class Outline:
                 self._space = True
 
     def verbatim(self, text: str) -> None:
-        r"""Add code to the open section, as it is but for the blank lines around it."""
+        r"""Add code to the open section, without the blank lines around the code and otherwise unchanged.
+
+        An "\r" ends a line that goes on in the source.
+        """
         self.block()
         body = text.rstrip()
         start = body.rfind("\n", 0, len(body) - len(body.lstrip())) + 1  # its first line may be indented
@@ -253,6 +256,8 @@ def section_records(
 ) -> Iterator[Record]:
     """Yield the records of the sections of a document, from numbered lines with their newline.
 
+    Each line has its newline, as from `Decoder.lines`.
+
     Args:
         lines: of the source.
         markup: that they are in.
@@ -309,7 +314,10 @@ def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> 
 
 
 def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
-    """Yield number of the first line, and text, of each part of a document with sections."""
+    """Yield number of the first line, and text, of each part of a document with sections.
+
+    Lines that are missing, as they were no UTF-8, are blank.
+    """
     held: list[str] = []
     size, first, after, cut = 0, 1, 1, 0
     for number, line in lines:

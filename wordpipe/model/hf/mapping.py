@@ -34,7 +34,7 @@ def refusal(key: str, got: object, expected: object) -> ArtifactError:
 
 
 def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Refuse a value of a `config.json` that is not in the mapping: our blocks do not compute it.
+    """Refuse a value of a `config.json` that is not in the mapping: our blocks do not compute with this value.
 
     Args:
         values: the keys and values of the file.
@@ -50,6 +50,8 @@ def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]
 
 def read_value(values: Mapping[str, Any], key: str, kind: type[Value], default: Value | None = None) -> Value:
     """Read a value of a `config.json` by the mapping: a whole number, a finite number above 0, or a flag.
+
+    Null means the default.
 
     Raises:
         ArtifactError: it is not.
@@ -192,7 +194,7 @@ class Family:
         return self.with_pairs if config.pair_head else self.class_name
 
     def differences(self, config: ModelConfig) -> dict[str, tuple[object, ...]]:
-        """Return the fields of a config that the mapping to a class has no place for → what it can have."""
+        """Return the fields of a config that the class cannot store by the mapping → what the class can store."""
         if config.architecture != self.architecture:
             return {"architecture": (self.architecture,)}
         parts = ((name, allowed(config) if callable(allowed) else allowed) for name, allowed in self.parts.items())

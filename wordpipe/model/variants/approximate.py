@@ -62,7 +62,10 @@ def random_directions(head_dim: int, layer: int, n: int = 0) -> Tensor:
 
 
 def positive_features(x: Tensor, directions_ME: Tensor, *, of_queries: bool) -> Tensor:
-    """Compute a Performer's features φ of queries or keys, (…, E) → (…, M), float32."""
+    """Compute a Performer's features φ of queries or keys, (…, E) → (…, M), float32.
+
+    Those of a query are divided by its largest.
+    """
     scaled = x / x.shape[-1] ** 0.25
     exponents = scaled @ directions_ME.T - scaled.square().sum(dim=-1, keepdim=True) / 2
     if of_queries:

@@ -133,6 +133,8 @@ class Relative(nn.Module):
     def with_kept(self, heads_BTRE: Tensor, x_BTD: Tensor, weight: Tensor, *, grows: bool) -> Tensor:
         """Return relative attention's heads, made of `x_BTD` by `weight`, with the kept memory of segments.
 
+        For segments also keys and values without a gradient to `x_BTD`.
+
         A text that `grows` has no gradient.
         """
         (B, T, _, E), M = heads_BTRE.shape, self.mem_len
@@ -142,7 +144,10 @@ class Relative(nn.Module):
         return torch.cat((heads_BTRE, kept.view(B, T, 2 * self.n_kv_heads, E)), dim=2)
 
     def forward(self, heads_BTRE: Tensor, view: "View", memory: "KeysValues | None") -> Tensor:
-        """Compute the mean that each query gathers by relative attention, (B, T, H, E)."""
+        """Compute the mean that each query gathers by relative attention, (B, T, H, E).
+
+        The arguments are those of `Attention`.
+        """
         here = view.distances
         assert here is not None
         H, G = self.n_heads, self.n_kv_heads

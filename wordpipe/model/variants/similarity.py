@@ -109,7 +109,7 @@ def mean_by_features(
     above: tuple[Tensor, Tensor], below: tuple[Tensor, Tensor], v_BTHE: Tensor, *, causal: bool, sums: Sums | None,
     eps: float = _EPS,
 ) -> Tensor:  # fmt: skip
-    """Compute the values' mean of linear attention, weighed by features of queries and keys, float32.
+    """Compute the values' mean of linear attention, weighed by features of queries and keys, (B, T, H, E), float32.
 
     Args:
         above: features of queries and keys, (B, T, H, M) each, float32, as they stand above the fraction line.

@@ -249,7 +249,7 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
 
 
 def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bool:
-    """True if several processes can ingest the sources: files, and more than one part."""
+    """True if several processes can ingest the sources: files, and more than one part; a note says why not."""
     asked_for, options = job.run.workers not in (None, 1), job.engine_options
     if options.engine == "local" and options.threads == 1:
         return False
@@ -340,7 +340,10 @@ def _raise_first(work: IngestShards, cache: ResumeCache) -> None:
 
 
 def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str]:
-    """Save, for each shard of `ingest`, the digests of documents that earlier sources have too."""
+    """Save, for each shard of `ingest`, the digests of documents that earlier sources have too.
+
+    Return shard → hash of the file.
+    """
     seen, found = Digests(), dict[int, str]()
     for number, name in names.items():
         double, own = [], Digests()
@@ -362,6 +365,8 @@ def check_dropped(
     job: Job, summaries: Iterable[SourceSummary], found: Sequence[Source], names: Sequence[str], *, allowed: bool
 ) -> None:
     """Refuse an update by `ingest` that does not name a source of the corpus which still exists.
+
+    Warn of sources that are gone.
 
     Args:
         job: of the update.
@@ -439,7 +444,10 @@ def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]
 
 
 def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths where a source of `ingest --update` may lie, whose name is the end of its path."""
+    """Yield the paths where a source of `ingest --update` may lie, whose name is the end of its path.
+
+    True if no other file can be there.
+    """
     folder, depth = working_folder(), len(Path(name).parts)
     yield folder / name, True
     for one in names:

@@ -127,6 +127,8 @@ def write_parts(
 ) -> list[list[tuple[pa.Schema, Files]]]:
     """Write batches of a shard's corpus rows, each with the number of its part, into files of their own.
 
+    A part without rows is none.
+
     Args:
         batches: of the parts, one after the other.
         new_files: where the files of a stretch come from, by its number.

@@ -176,7 +176,10 @@ def _reported(job: Job, phase: str, parts: Iterator[StringCounts], before: int, 
 def _write_words(
     job: Job, cache: ResumeCache, counted: _Counted, tokenizer: Tokenizer, chosen: TokenizeSettings
 ) -> dict[str, Any]:
-    """Make the words of `tokenize` of the runs of letters, and list them in the cache."""
+    """Make the words of `tokenize` of the runs of letters, and list them in the cache.
+
+    Return counts and warnings for a later run of the job.
+    """
     reported = partial(_reported, job, "listing the words", total=2 * PARTS)
     split = WordSplitter(run_splitter(tokenizer), keep_case=chosen.keep_case)
     runs: list[Path] = []
@@ -372,7 +375,10 @@ def _some_texts(source: Artifact, columns: tuple[str, ...]) -> Iterator[pa.Array
 def trained_tokenizer(
     job: Job, cache: ResumeCache, chosen: TokenizeSettings, side: Side, pretokens: Iterator[StringCounts]
 ) -> Tokenizer:
-    """Return the tokenizer that `tokenize` trains from counts, unless a stopped run has done it."""
+    """Return the tokenizer that `tokenize` trains from counts, or the tokenizer of a stopped run.
+
+    Both become files of the artifact.
+    """
     name, table = side.tokenizer, f"{side.counts}.parquet"
     done = cache.figures(name)
     if done is None or cache.figures(table) is None:

@@ -213,9 +213,9 @@ def _by_size(centres_KD: Floats, centre_N: Ints) -> tuple[Floats, Ints]:
 def _write_clusters(
     job: Job, source: Artifact, centres_KD: Floats, centre_N: Ints, cosine_N: Floats, chosen: ClusterSettings
 ) -> None:
+    """Write the clusters as a table: size, label, central texts and centre of each."""
     # The size of each cluster, its words, and where its rows begin among all, ordered by cluster, the nearest to the centre
     # first, equals as they come; rows in no cluster stand before.
-    """Write the clusters as a table: size, label, central texts and centre of each."""
     sizes_K = np.bincount(centre_N[centre_N >= 0], minlength=len(centres_KD))
     labels = _labels(job, source, centre_N, len(centres_KD), chosen)
     order_N = np.lexsort((-cosine_N, centre_N))[len(centre_N) - sizes_K.sum() :]
@@ -310,6 +310,8 @@ def duplicates(
     artifact: PathLike, *, threshold: float = 0.95, n: int = 20, run: RunOptions | None = None
 ) -> dict[str, Any]:
     """Find near duplicates: groups of rows that are linked by cosines of at least the threshold.
+
+    Rows without a vector are in none.
 
     Up to 200,000 rows all pairs are compared; of more the index is searched for the 32 nearest of each row.
 

@@ -56,7 +56,10 @@ class ShardCutter:
             self._units.append(self._unit)
 
     def bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the first row and the first unit of each shard to embed, and those after the last."""
+        """Return the first row and the first unit of each shard to embed, and those after the last.
+
+        Call when all has been read.
+        """
         if self._units[-1] < self._unit or len(self._units) == 1:
             self._rows.append(self._row)
             self._units.append(self._unit)

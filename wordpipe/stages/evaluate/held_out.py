@@ -119,6 +119,8 @@ class HeldOut:
 def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunOptions) -> Iterator[HeldOut]:
     """Open a held-out sample of about so many tokens, whole sequences, to measure a model's loss on.
 
+    It stays open as long as its loss is measured.
+
     Args:
         model: to be measured.
         data: a corpus artifact or sources of text; None: what the model's manifest names.
@@ -441,7 +443,10 @@ def _sample_of_head(model: Inspected, corpus: Artifact, n_tokens: int, *, given:
 def _head_examples(
     task: Any, records: Sequence[Record], encoder: Any, labelled: Labelled, head: HeadConfig
 ) -> Iterator[tuple[Any, list[float] | None]]:
-    """Yield the ids of each held-out record for a head, and their target; None: an unknown label."""
+    """Yield the ids of each held-out record for a head, and their target; None: an unknown label.
+
+    None where a label is unknown to the model.
+    """
     if head.kind == "span":
         for windows in task.examples(records, encoder, labelled):
             yield from ((one, [*target]) for one, target in windows)

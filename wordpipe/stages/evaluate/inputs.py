@@ -96,7 +96,10 @@ def shown_words(words: Sequence[str]) -> dict[str, Any]:
 def split_rows(
     corpus: Artifact, columns: list[str], split: str | None, phase: str, report: Report
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a part of a corpus that is the input of an evaluation, None for all of it."""
+    """Return the rows of a part of a corpus that is the input of an evaluation, None for the whole corpus.
+
+    `split` is among the columns.
+    """
     total, done = row_count(corpus, "corpus"), 0
     for batch in read_batches(corpus, "corpus", columns):
         done += len(batch)
@@ -132,7 +135,10 @@ def read_whole(path: Path) -> bytes:
 
 
 def decoded(data: bytes, where: str) -> str:
-    """Return the text of an input file of an evaluation in UTF-8. Raises InputError: it is none."""
+    """Return the text of an input file of an evaluation in UTF-8. Raises InputError: it is none.
+
+    Names the line, or what the file is.
+    """
     if (wide := not_text(data[:_LOOKED_AT], where, as_it_is=True)) is not None:
         raise wide.error(where)
     try:
@@ -200,6 +206,8 @@ def refuse_repeats(names: Sequence[str], used: Iterable[str], where: str) -> Non
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:
     """Return the input files of an evaluation in a folder, and in those in it, whose names end so.
+
+    Hidden ones are passed over.
 
     What was not taken is counted in `skipped`, by the ending of the name.
     """
@@ -282,7 +290,10 @@ class EvaluatedEncoder:
         return Texts(np.concatenate(vectors), np.concatenate(empty), unknown)
 
     def fitted(self, texts: Texts) -> Transform:
-        """Return the transform of an evaluated encoder that settings call for, fitted on encoded texts."""
+        """Return the transform of an evaluated encoder that settings call for, fitted on encoded texts.
+
+        None where the encoder carries its own.
+        """
         moments = Moments(texts.vectors.shape[1])
         moments.add(texts.vectors)
         kind = "none" if self.carries else transform_kind(self.settings, self.encoder, moments.count)

@@ -95,6 +95,8 @@ def with_field_of_training(
 ) -> Seq2SeqEvaluationSettings:
     """Return the settings to read pairs with the training's field of prefixes where none is named.
 
+    Where nothing is said of prefixes, with the field that said them when the models were trained.
+
     Raises:
         ConfigError: one model was trained with a field, another with another or with none.
     """

@@ -259,7 +259,10 @@ def _answers_of_models(
 def _model_answers(
     path: str, data: SourceLike, first: _Said | None, trained: str, settings: PredictionsEvaluationSettings, run: RunOptions
 ) -> _Said:  # fmt: skip
-    """Let a model predict the labels of the texts of the first one."""
+    """Let a model predict the labels of the texts of the first one.
+
+    `trained` is the digest of the corpus that the first one learned from.
+    """
     opened = open_predictor(path, device=settings.device, verify=run.verify)
     for note in opened.notes:
         run.report(Progress("note", note=f"{Path(path).name}: {note}"))
@@ -281,7 +284,7 @@ def _model_answers(
 
 
 def _stored_answers(path: str, run: RunOptions) -> _Said:
-    """Read stored predictions, and the labels beside them."""
+    """Read stored predictions, and the labels that are stored beside the predictions."""
     with Artifact(path, ["predictions"], verify=run.verify) as artifact:
         schema, facts = read_schema(artifact, "predictions"), artifact.manifest.facts
         task = predicted_task(schema)
@@ -490,7 +493,7 @@ class _Figures:
         return calibration_error(np.array(one.sure), good)
 
     def _best_baseline(self, number: int, against: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the baseline with the best predictions, and whether a model is above it."""
+        """Return the baseline with the best predictions, and whether a model is better."""
         main = MAIN[self._kind]
         floors = [place for place, one in enumerate(self._systems) if one.system != "model"]
         if not against or not floors:

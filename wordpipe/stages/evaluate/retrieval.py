@@ -162,7 +162,7 @@ def evaluate_retrieval(
 def _system(
     own: Mapping[str, Measured], others: Mapping[str, Mapping[str, Measured]], draws: int, facts: dict[str, Any]
 ) -> System:
-    """Return a system of `evaluate retrieval` in the report, compared with the baselines before it."""
+    """Return a system of `evaluate retrieval` in the report, compared with the earlier baselines."""
     figures = [one.figure(key, draws) for key, one in own.items()]
     against = {
         floor: {key: one.against(others[floor][key], draws) for key, one in own.items()} if floor in others and draws else None

@@ -211,7 +211,10 @@ def _of_json(text: str, where: str) -> Iterator[_Line]:
 
 
 def _of_table(text: str, where: str) -> Iterator[_Line]:
-    """Yield questions to search for out of cells between tabs, or of a csv file."""
+    """Yield questions to search for out of cells between tabs, or of a csv file.
+
+    Columns by their names, else by their order.
+    """
     places: tuple[int, list[tuple[int, tuple[str, ...]]]] | None = None
     # the first row may name the columns
     for number, cells in table_rows(text, where, lambda cells: _question_columns(cells) is not None):
@@ -241,7 +244,10 @@ def _of_table(text: str, where: str) -> Iterator[_Line]:
 
 
 def _question_columns(names: Sequence[str]) -> tuple[str, list[tuple[str, str]]] | None:
-    """Return the names of the columns with the question to search for and what is right; or None."""
+    """Return the names of the columns with the question to search for and what is right; or None.
+
+    None where they do not name both.
+    """
     small = {name.strip().lower(): name for name in names}
     question = next((small[name] for name in _QUESTION if name in small), None)
     right = [(small[name], name) for name in _RIGHT if name in small]

@@ -324,7 +324,10 @@ def _shown(
 def _figures(
     systems: Sequence[_System], of_N: npt.NDArray[np.bool_], settings: Seq2SeqEvaluationSettings
 ) -> list[tuple[list[Figure], dict[str, Any]]]:
-    """Return the figures of each seq2seq system for some of the pairs, compared with each baseline."""
+    """Return the figures of each seq2seq system for some of the pairs, compared with each baseline.
+
+    And how a model differs from each baseline, as JSON.
+    """
     draws, seed = settings.draws, settings.seed
     measures = [{name: one.rows_at(of_N) for name, one in system.measures.items()} for system in systems]
     named = [(one.name, one.system == "model") for one in systems]

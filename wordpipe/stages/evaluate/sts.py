@@ -211,7 +211,10 @@ def _baselines(sets: Sequence[StsSet], language: str, draws: int, run: RunOption
 
 
 def _system(system: str, name: str, sets: Sequence[StsSet], scores: Sequence[_Scores], draws: int) -> System:
-    """Return a system of `evaluate sts` in the report: its figures of every set, and their means."""
+    """Return a system of `evaluate sts` in the report: its figures of every set, and their means.
+
+    And its metrics, the means over the sets and every set's own.
+    """
     found = [_figures(one, scored, draws) for one, scored in zip(sets, scores, strict=True)]
     figures: dict[str, list[Figure]] = {}
     for measure in ("spearman", "pearson"):
@@ -418,7 +421,10 @@ def _columns_by_name(header: Sequence[str]) -> _Columns | None:
 
 
 def _columns_by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
-    """Return the columns that look like an STS pair: two sentences and a score."""
+    """Return the columns that look like an STS pair: two sentences and a score.
+
+    InputError if none do, or two could be the score.
+    """
     widths = sorted(len(cells) for cells in rows)
     width = widths[int(len(widths) * (1 - _MIN_ROWS_SHARE))]
     columns = [[cells[place] for cells in rows if len(cells) >= width] for place in range(width)]

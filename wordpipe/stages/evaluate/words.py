@@ -118,6 +118,8 @@ def _report(run: RunOptions, phase: str, done: int, among: int) -> None:
 def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Path, Pairs | Questions]], dict[str, int]]:
     """Read sets of similar words and analogies: files and folders of .txt, .tsv and .csv files.
 
+    Of a folder, and the folders in it, the .txt, .tsv and .csv files that are not hidden.
+
     Returns:
         name (that of the file without its ending; its path where two are called the same), file and content of each set, in
         the order in which they were named, those of a folder by path; and how many files of folders were not taken, by ending.

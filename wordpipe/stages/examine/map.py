@@ -174,7 +174,10 @@ def _first_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Rec
 def _choose_words(
     table: WordVectors, n_words: int | None, only: PathLike | None, near: str | None, left_out: Counter[str]
 ) -> npt.NDArray[np.int64]:
-    """Return the rows of the words on the map, the commonest first; vectors that are zero are left out."""
+    """Return the rows of the words on the map, the commonest first; vectors that are zero are left out.
+
+    Those whose vector is zero or not finite are left out.
+    """
     if near is not None:
         found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
         if not found:
@@ -191,7 +194,10 @@ def _choose_words(
 
 
 def _words_of_list(table: WordVectors, path: Path, most: int, left_out: Counter[str]) -> npt.NDArray[np.int64]:
-    """Return the rows of the words for the map in a UTF-8 file, one per line, ascending."""
+    """Return the rows of the words for the map in a UTF-8 file, one per line, ascending.
+
+    Blank lines mean nothing. The commonest `most` are kept.
+    """
     data = read_regular_file(path, _LARGEST_LIST, what="a list of words")
     try:
         lines = data.decode("utf-8-sig").split("\n")  # and at no other mark, which may be a part of a word

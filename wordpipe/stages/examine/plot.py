@@ -138,7 +138,10 @@ def run_figures(
 
 
 def unfinished_run(partial: Path, name: str) -> dict[str, Any] | None:
-    """Return the run of the newest checkpoint, to plot; None where it has reported nothing yet."""
+    """Return the run of the newest checkpoint, to plot; None where it has reported nothing yet.
+
+    None where there is none, or it has reported nothing yet.
+    """
     for left in reversed(range(_TRIES)):
         try:
             newest = json.loads((partial / "LATEST.json").read_bytes())["checkpoints"][0]

@@ -232,7 +232,7 @@ class DenoisingFiller:
         return Filled(text, best[0].filled, [], cut, best)
 
     def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
-        """Return the different filled texts that a beam search found."""
+        """Return the different filled texts that a beam search found; those that fill no mask only if there are no others."""
         fillings: dict[str, Filling] = {}
         for one in found:
             spans = [one.ids] if not self._sentinels else _spans(one.ids, self._sentinels[: len(parts) - 1], gaps)
@@ -288,7 +288,7 @@ def _sentinels_of(opened: OpenModel) -> tuple[int, ...]:
 
 
 def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> list[Sequence[int]]:
-    """Return the ids that fill each of the wanted sentinels, up to the next sentinel.
+    """Return the ids that fill each of the wanted sentinels, up to the next sentinel; none where the sentinel is missing.
 
     >>> _spans([90, 5, 6, 91, 92, 7], [90, 91, 92, 93], {90, 91, 92, 93})
     [[5, 6], [], [7], []]

@@ -249,6 +249,8 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
 def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[int], int]:
     """Return the ids of a prompt to generate from, behind those before every text in training.
 
+    No end, or the text would be over.
+
     Only the first text of a pair is at its end, and the second begins. Such a text is cut at its end, between its marks, where
     it leaves less than an eighth of the positions to an answer of so many tokens; how many ids that are comes second.
     """
@@ -414,7 +416,10 @@ class TargetWriter:
         return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
-        """Generate the targets of any number of sources, in their order, about a thousand in memory at a time."""
+        """Generate the targets of any number of sources, in their order, about a thousand in memory at a time.
+
+        About a thousand are in memory at a time.
+        """
         window: list[str] = []
         size = 0
         for text in sources:

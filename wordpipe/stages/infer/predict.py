@@ -245,7 +245,7 @@ def _task_of(kind: str, problem: str) -> str:
 
 
 def _reading(facts: dict[str, Any]) -> "Reading":
-    """Return how a reader that predicts reads passages: as in its training."""
+    """Return how a reader that predicts reads passages: as in its training; by defaults where the facts do not say."""
     from wordpipe.heads import Reading
 
     given = facts["reading"] if isinstance(facts.get("reading"), dict) else {}

@@ -108,7 +108,7 @@ def open_passages(
 
 
 def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -> list[FoundAnswer]:
-    """Return a reader's k best answers to a question, the best one of each passage.
+    """Return a reader's k best answers to a question, the best one of each passage; a passage may have none.
 
     Raises:
         ArtifactError: the model finds no answers.
@@ -146,7 +146,7 @@ def best_answers(opened: Predictor, question: str, passages: Passages, k: int) -
 
 
 def _documents(corpus: Artifact) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a corpus, whole, as passages for a reader."""
+    """Yield the documents of a corpus, whole, as passages for a reader; a passage with several questions once."""
     columns = ["doc_id", *(name for name in _SHOWN if name in read_schema(corpus, "corpus").names)]
     row: dict[str, Any] = {}
     texts: list[str] = []

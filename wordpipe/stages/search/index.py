@@ -194,7 +194,7 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
 
 
 def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
-    """Return for `index` the language of an index's words, and whether it was recognised."""
+    """Return for `index` the language of an index's words, and whether it was recognised; `lexical` is what its facts have."""
     language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
     if language == "none":
         return "none recognised, words stay as they are (--language names one)" if asked == "auto" else "none"
@@ -209,7 +209,7 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
-    """Note in `index` which mode auto is, where it was measured."""
+    """Note in `index` which mode auto is, where it was measured; `lexical` is what `bundle_lexical` gave."""
     # Where nothing was measured, say why.
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
@@ -241,7 +241,10 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
 
 
 def _curve_lines(built: Built) -> Iterator[str]:
-    """Yield for `index` a table of the widths that no other beats in recall and speed, and the chosen one."""
+    """Yield for `index` a table of the widths that no other beats in recall and speed, and the chosen one.
+
+    Empty for an exact index.
+    """
     if not built.curve:
         return
     refined = any(point.width.refine for point in built.curve)
@@ -256,7 +259,7 @@ def _curve_lines(built: Built) -> Iterator[str]:
 
 
 def _worth_showing(built: Built) -> list[Measurement]:
-    """Return for `index` the chosen width, and each that finds more than all faster ones."""
+    """Return for `index` the chosen width, and each that finds more than all faster ones; the one that finds most first."""
     most, kept = -1.0, []
     for point in sorted(built.curve, key=lambda point: (-point.queries_per_s, -point.recall_at_10)):
         if point.recall_at_10 > most or point is built.chosen:

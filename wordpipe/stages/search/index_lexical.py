@@ -149,6 +149,8 @@ def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple
 def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[dict[str, Any] | None, LexicalIndex]:
     """Compare, for a lexical index, words with endings and stems on the same queries: which find more.
 
+    Of many rows on a sample.
+
     Returns:
         kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
         without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the index of

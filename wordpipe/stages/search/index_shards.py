@@ -95,7 +95,7 @@ class IndexShards:
         return self.rows[number]
 
     def prepare(self, threads: int, stack: ExitStack, opened: None = None) -> _State:
-        """Open vectors, lists and queries in a process that encodes an index's shards."""
+        """Open vectors, lists and queries in a process that encodes an index's shards; raises as `SentArtifact.open`."""
         source, cache = self.source.open(stack), ResumeCache(self.cache, self.recipe, shared=True)
         lists = _read_lists(cache)
         query_rows, queries = (parse_array((self.cache / name).read_bytes()) for name in (_QUERY_ROWS, _QUERIES))
@@ -164,7 +164,10 @@ class IndexParts:
         return at_once * _ROW_GROUPS * SHARD_BYTES
 
     def learned(self) -> Any:
-        """Return the lists without rows that a stopped run has learned, for the index's shards; or None."""
+        """Return the lists without rows that a stopped run has learned, for the index's shards; or None.
+
+        None where there are none.
+        """
         if self._cache.figures(_LISTS) is None:
             return None
         self._job.note("continuing a stopped run: the lists are already trained")

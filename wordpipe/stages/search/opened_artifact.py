@@ -154,7 +154,7 @@ class OpenArtifact:
     def query_all(
         self, texts: Sequence[str], k: int = 10, options: QueryOptions = DEFAULTS, **given: Unpack[QueryKeywords]
     ) -> list[QueryResult]:
-        """Return an opened artifact's k best hits for each of several queries, in their order.
+        """Return an opened artifact's k best hits for each of several queries, in their order; a blank one has none.
 
         Args:
             texts: the queries.
@@ -266,7 +266,10 @@ class OpenArtifact:
         return PassageFinder(query, Analyser("none"))
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """Return the error that no query of an opened artifact found anything, and what to do."""
+        """Return the error that no query of an opened artifact found anything, and what to do.
+
+        `asked` where there was one query.
+        """
         del options, asked
         return InputError(
             "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
@@ -347,7 +350,7 @@ class OpenIndex(OpenArtifact):
         ]
 
     def similar(self, row: int, k: int = 10, options: QueryOptions = DEFAULTS) -> list[dict[str, Any]]:
-        """Return the k rows of an opened index whose vectors are nearest to that of a row, without it.
+        """Return the k rows of an opened index whose vectors are nearest to the vector of another row.
 
         Of the options `where` and `min_score` count.
 
@@ -424,7 +427,10 @@ class OpenIndex(OpenArtifact):
 
 
 def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -> npt.NDArray[np.bool_]:
-    """Return the rows of an opened index of which a condition is true, (N,)."""
+    """Return the rows of an opened index of which a condition is true, (N,).
+
+    `columns` are those of its rows without the vectors.
+    """
     from wordpipe.search import rows_where
 
     stored = visible_columns(columns)

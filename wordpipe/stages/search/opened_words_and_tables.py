@@ -55,6 +55,8 @@ class OpenClusters(OpenArtifact):
     def members(self, cluster: int, n: int | None = None) -> Iterator[dict[str, Any]]:
         """Return the texts of a cluster of opened clusters, the nearest to its centre first, n of them or all.
 
+        -1 has those without a vector.
+
         Each is a dict: row (of the sentences), id (the user's, where the records had ids), doc_id, title, text, source, line,
         cluster and similarity, the cosine with the centre (None without a vector).
 
@@ -193,7 +195,7 @@ class OpenWords(OpenEncoder):
 
 
 def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
-    """Return unit vectors of texts by an opened encoder, (n, dim) float32, as `embed` gives them.
+    """Return unit vectors of texts by an opened encoder, (n, dim) float32, the same as those of `embed`.
 
     A text without a vector (no token, or no word that is known) has a row of zeros, and a Python warning says how many have.
     Of the texts only a thousand are in memory at once, so they may come from a generator.

@@ -72,7 +72,7 @@ class PassageFinder:
 
 
 def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float], room: int) -> Passage:
-    """Return the passage of at most `room` characters in which the stems of a query weigh most.
+    """Return the passage of at most `room` characters in which the stems of a query weigh most; of equal ones the first.
 
     Args:
         text: all of it.
@@ -90,7 +90,7 @@ def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float
 
 
 def _heaviest(places: Sequence[Place], weights: Mapping[str, float], room: int) -> tuple[int, int]:
-    """Return the first and the last character of a query's words in the best passage."""
+    """Return the first and the last character of a query's words in the best passage; 0, 0 where there is none."""
     counts, inside = Counter[str](), deque[Place]()
     best, best_score, score = (0, 0), 0.0, 0.0
     for place in places:

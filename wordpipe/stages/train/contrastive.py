@@ -244,7 +244,10 @@ def _token_vectors(
 
 
 def _teacher(job: Job, settings: ContrastiveSettings, tokenizer: Tokenizer) -> TeacherVectors:
-    """Return the encoder that `--teacher` names, for contrastive training, as a function."""
+    """Return the encoder that `--teacher` names, for contrastive training, as a function.
+
+    It reads the text that ids stand for.
+    """
     from wordpipe.encoders.settings import EmbedSettings
     from wordpipe.stages.encoders import open_encoder
 

@@ -133,7 +133,10 @@ class HeadTask:
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """Yield the examples of each record for the head's task, ids and their target."""
+        """Yield the examples of each record for the head's task, ids and their target.
+
+        Most records have one, a long passage has several.
+        """
         encoded = encoder.encode([record.texts for record in records], words=self.per_word)
         for record, one in zip(records, encoded, strict=True):
             yield [(one, self.target(record, labelled))]
@@ -221,8 +224,8 @@ class ClassifierTask(HeadTask):
         return _PROBLEMS[self._kind]
 
     def look(self, value: Any, where: str) -> None:
-        # a corpus has labels as strings, or as lists of strings
         """Look at the labels of the task."""
+        # a corpus has labels as strings, or as lists of strings
         if isinstance(value, list):
             self._looks["list"] = True
         elif value is not None:
@@ -458,7 +461,10 @@ class ReaderTask(HeadTask):
     def examples(
         self, records: Sequence[Record], encoder: Any, labelled: Labelled
     ) -> Iterator[list[tuple[Encoded, Sequence[float]]]]:
-        """Yield the windows of each question, for the task of readers; the most frequent answer is learned."""
+        """Yield the windows of each question, for the task of readers; the most frequent answer is learned.
+
+        Of several answers the most frequent is learned, of equal ones the first.
+        """
         del labelled
         for record, passage in zip(records, encoder.encode([record.texts for record in records]), strict=True):
             tokens = None
@@ -480,7 +486,10 @@ class ReaderTask(HeadTask):
         )
 
     def _candidates(self, found: Scores) -> list[Candidates]:
-        """Return the reader's best answers of each held-out question, to calibrate the task."""
+        """Return the reader's best answers of each held-out question, to calibrate the task.
+
+        `found` are the scores of all windows.
+        """
         windows = iter(found)
         return [
             best_candidates(one.passage, [next(windows) for _ in one.passage.windows], self.reading)
@@ -488,7 +497,10 @@ class ReaderTask(HeadTask):
         ]
 
     def figures(self, found: Scores, wanted: Scores, labelled: Labelled) -> Mapping[str, float]:
-        """Return the figures of the task of readers: F1 of the words of an answer, and exact matches."""
+        """Return the figures of the task of readers: F1 of the words of an answer, and exact matches.
+
+        An answer is always given.
+        """
         del wanted, labelled
         said = [
             answered(one.passage, best, self.reading, 1.0, self._threshold_of_training).answer

@@ -121,7 +121,10 @@ class Prefixes:
 
 
 def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
-    """Return a cached function from a prefix of pairs to its ids."""
+    """Return a cached function from a prefix of pairs to its ids.
+
+    It knows its tokenizer alone, so that both are freed together.
+    """
 
     @lru_cache(maxsize=_REMEMBERED)
     def ids(text: str) -> Ids:

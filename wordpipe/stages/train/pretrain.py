@@ -171,7 +171,7 @@ def _train_there(
 
 
 def _write_inputs(job: Job, start: Start, data: Texts | PairTexts, prefixes: Prefixes | None) -> dict[str, Stream]:
-    """Write the training and held-out ids of a pretraining as flat files."""
+    """Write the training and held-out ids of a pretraining as flat files; return the streams of documents."""
     if prefixes is not None:
         assert isinstance(data, PairTexts)
         write_pairs(job, start.source, data, prefixes)
@@ -323,7 +323,10 @@ def _write_model(
 
 
 def _tokenizer_files(recipe: Recipe[Any], start: Start) -> dict[str, bytes]:
-    """Return the tokenizer's files of a pretrained model, which frame a text as in training."""
+    """Return the tokenizer's files of a pretrained model, which frame a text as in training.
+
+    Of an encoder-decoder also those of the targets.
+    """
     config, special = start.model.config, start.opened.special
     ids = config.special_ids | {"unk": special.unk}
     tokenizer, names = framed_tokenizer(

@@ -78,7 +78,7 @@ def reshaped(model: M, config: ModelConfig) -> M:
 
 
 def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a tokens artifact that a training run reads, with one column of ids."""
+    """Yield the rows of a tokens artifact that a training run reads, with one column of ids; how many are read is reported."""
     total, done = row_count(source, "tokens"), 0
     for batch in read_batches(source, "tokens", ["doc_id", "sentence_id", "split", column]):
         yield batch
@@ -160,7 +160,7 @@ def note_ending(job: Job, trainer: Trainer[Any]) -> None:
 
 
 def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
-    """Note how many steps a training run plans for the time, where that is new."""
+    """Note how many steps a training run plans for the time, where that is new; return how many plans there were."""
     if trainer.limit is None or len(trainer.limit.planned) == said:
         return said
     total, limit = trainer.plan.steps, trainer.limit

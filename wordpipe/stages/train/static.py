@@ -154,7 +154,10 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
 
 
 def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
-    """Return how often a word must come to have a row in the static encoder's table."""
+    """Return how often a word must come to have a row in the static encoder's table.
+
+    Of a large text, a table has no room for words that came once.
+    """
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
         job.note(
@@ -340,7 +343,7 @@ def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
 def _stem(
     words: Sequence[str], unit: str, text: PairText, *, stop_words: bool = True
 ) -> Callable[[list[str]], list[str]]:
-    """Return a function that stems words of a static table in English, if the text is English.
+    """Return a function that stems words of a static table in English, if the text is English; else words are their own stems.
 
     The stem of a stop word is itself where `stop_words`, else empty.
     """

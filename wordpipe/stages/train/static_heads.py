@@ -201,7 +201,10 @@ def split_facts(artifact: Artifact, files: BundledFiles) -> tuple[dict[str, Any]
 
 
 def _units_of(tokenizer_json: bytes, n_rows: int) -> list[str]:
-    """Return the word or token of each row of the static encoder that a static head starts from."""
+    """Return the word or token of each row of the static encoder that a static head starts from.
+
+    Of rows that stand for none a name that no text has.
+    """
     listed = listed_words(tokenizer_json)
     if listed is not None:
         names = [*listed[0]]

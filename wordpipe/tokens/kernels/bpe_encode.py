@@ -79,7 +79,10 @@ def _merge_of(pairs: I64, left: int, right: int) -> int:
 
 @kernel
 def merge_short(pairs: I64, symbols: I32, count: int, best: I64) -> int:
-    """Encode a short pre-token: merge `symbols[:count]` in place. Returns how many are left."""
+    """Encode a short pre-token: merge `symbols[:count]` in place. Returns how many are left.
+
+    `best` is scratch of at least `count` elements. Returns how many are left.
+    """
     for at in range(count - 1):
         best[at] = _merge_of(pairs, symbols[at], symbols[at + 1])
     while count > 1:
@@ -106,6 +109,8 @@ def merge_long(  # noqa: C901  (one thought: a heap of pairs over a linked list)
     table: MergeTable, symbols: I32, count: int, heap: I64
 ) -> int:
     """Encode a long pre-token: merge `symbols[:count]` in place, by a heap. Returns how many are left.
+
+    `heap` is scratch of at least `2 * count` elements. Returns how many are left.
 
     An entry of the heap is rank << 32 | position. It may be out of date when its turn comes. tokenizers takes an entry for
     good if the pair that stands there now makes the same token, so this does too.
@@ -268,6 +273,8 @@ def _numbered(
 def _spell(data: U8, start: int, end: int, spelling: Spelling, symbols: I32) -> int:
     """Write the ids of the letters of a pre-token to encode; -1 where tokenizers raises an error.
 
+    Returns how many there are, or -1 where tokenizers raises an error.
+
     An unknown token is held back until the next letter shows whether it is fused, and byte tokens do not count as a letter:
     they overtake it, as they do in tokenizers.
     """
@@ -314,8 +321,8 @@ def _encode_bpe(
     data: U8, starts: I64, ends: I64, spelling: Spelling, merges: MergeTable, words: Trie, scan_up_to: int, ids: U32,
     offsets: I64, unsure: Flags,
 ) -> None:  # fmt: skip
-    # scratch for the longest pre-token
     """Encode one pre-token by byte-pair merges."""
+    # scratch for the longest pre-token
     longest = 0
     for pretoken in range(len(starts)):
         longest = max(longest, ends[pretoken] - starts[pretoken])

@@ -126,7 +126,7 @@ def _keep(seen: I64, wanted: I64, limit: int | None) -> list[int]:
 def lay_out(
     data: U8, offsets: I64, counts: I64, letters: I32, first_ids: I32, next_ids: I32, slots: I32, kept: I64
 ) -> tuple[int, int]:
-    """Write for BPE training the symbols of all pre-tokens with at least two symbols.
+    """Write for BPE training the symbols of all pre-tokens with at least two symbols; returns (slots used, pre-tokens kept).
 
     `slots` has room for a symbol per byte and a separator per pre-token and one; `kept` receives the counts.
     """
@@ -218,6 +218,8 @@ def train_bpe(
 ) -> BpeResult:
     """Train byte-pair encoding: learn a vocabulary of `vocab_size` tokens.
 
+    Fewer when pairs run out, more when the alphabet alone is larger.
+
     Args:
         pretokens: distinct pre-tokens and their counts.
         vocab_size: tokens wanted, special tokens and letters included.
@@ -283,8 +285,8 @@ class _Training:
         mark_ends(self.slots, self.used, self.bits, self.before)
 
     def _count_pairs(self) -> None:
-        # the pairs and their counts; the records grow until all fit
         """Count the pairs of symbols before BPE training's first merge."""
+        # the pairs and their counts; the records grow until all fit
         self.pairs, self.start = np.empty((0, 2), np.int64), np.empty(1, np.int64)
         self.owner, self.queued = np.empty(0, np.int32), np.empty(0, np.int32)
         self.several = np.empty(0, np.uint8)

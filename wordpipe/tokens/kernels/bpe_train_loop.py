@@ -338,6 +338,8 @@ def merge_places(
 def commonest(state: I64, pairs: I64, owner: I32, queued: I32, heap_count: I64, heap_record: I32) -> int:
     """Return the record at the top of the training loop's heap once its count is up to date; -1: none.
 
+    -1: no pair is common enough, or all are made.
+
     Counts in the heap may be out of date; such an entry is queued again with the present count.
     """
     while state[State.HEAP] > 0 and state[State.TOKENS] < state[State.VOCAB_SIZE]:

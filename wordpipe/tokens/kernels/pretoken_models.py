@@ -202,7 +202,10 @@ def word_level_model(model: Mapping[str, Any], byte_level: bool) -> PretokenMode
 
 @kernel
 def _longest(trie: Trie, data: U8, start: int, end: int) -> tuple[int, int]:
-    """Return the id of the longest token that the span begins with, and its end, in WordPiece's model."""
+    """Return the id of the longest token that the span begins with, and its end, in WordPiece's model.
+
+    (-1, start) if there is none.
+    """
     best, best_end = -1, start
     node = 0
     for at in range(start, end):

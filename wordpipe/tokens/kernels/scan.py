@@ -363,7 +363,7 @@ def _number_end(data: U8, at: int, stop: int, classes: U8) -> int:
 
 @kernel
 def _joiner(data: U8, at: int, stop: int) -> int:
-    """Return the length of the apostrophe or hyphen (' - ’ ‐) that the scanner of words meets at `at`."""
+    """Return the length of the apostrophe or hyphen (' - ’ ‐) that the scanner of words meets at `at`; 0 if there is none."""
     if at >= stop:
         return 0
     if data[at] == 0x27 or data[at] == 0x2D:

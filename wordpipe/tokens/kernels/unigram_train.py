@@ -139,7 +139,10 @@ def seed_pieces(symbols: Symbols, letters: int, *, seed_size: int, max_length: i
 
 
 def _suffixes(text: I32, rest: I32, depth: int, bits: int) -> I64:
-    """Return the places in the order of their suffixes, seen `depth` symbols deep, for unigram's seed."""
+    """Return the places in the order of their suffixes, seen `depth` symbols deep, for unigram's seed.
+
+    Equal ones in order of place.
+    """
     sorted_depth = 62 // bits
     keys = np.empty(len(text), np.int64)
     _pack(text, rest, sorted_depth, bits, keys)
@@ -198,7 +201,10 @@ def _spell(
 
 @kernel
 def _pack(text: I32, rest: I32, depth: int, bits: int, keys: I64) -> None:
-    """Write the first `depth` symbols of each suffix as one number, for unigram's seed."""
+    """Write the first `depth` symbols of each suffix as one number, for unigram's seed.
+
+    A shorter suffix is filled up with zeros.
+    """
     for at in range(len(text)):
         key, here = 0, rest[at]
         for i in range(depth):
@@ -251,7 +257,7 @@ def _runs(
     shared: NDArray[np.int8], below: I64, changes: I32, rest: I32, order: I64, depth: int, runs: I32,
     scores: I64,
 ) -> int:  # fmt: skip
-    """Write runs of suffixes of unigram's seed that share two symbols or more, and whole words."""
+    """Write runs of suffixes of unigram's seed that share two symbols or more, and whole words; return how many there are."""
     lengths, lefts = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
     top, number = 0, 0
     for j in range(1, len(order) + 1):
@@ -333,6 +339,8 @@ _LIFT = 2.0**300
 @kernel
 def expected_counts(starts: I64, counts: I64, edge_starts: I64, edges: U32, chances: F64, expected: F64) -> float:
     """Count how often each unigram piece is used on average over all segmentations: forward-backward.
+
+    Return the log likelihood: forward-backward.
 
     Args:
         starts: int64 [words + 1], places where words begin.
@@ -588,7 +596,7 @@ def _fit(symbols: Symbols, pieces: Pieces, target: int, report: Report) -> F64:
 
 
 def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
-    """Take one step of unigram's expectation maximisation. Pieces that are hardly used are forgotten.
+    """Take one step of unigram's expectation maximisation. Pieces that are hardly used are forgotten; letters stay.
 
     Expected counts go through the digamma function: what a sparse prior makes of them (Liang and Klein, Structured Bayesian
     Nonparametric Models with Variational Inference, 2007).
@@ -605,7 +613,10 @@ def _step(symbols: Symbols, pieces: Pieces, scores: F64) -> F64:
 
 
 def _worth_keeping(symbols: Symbols, pieces: Pieces, scores: F64, size: int) -> Flags:
-    """Return the unigram pieces that stay when pruned: letters, and those whose loss would cost most."""
+    """Return the unigram pieces that stay when pruned: letters, and those whose loss would cost most.
+
+    Of equal ones the first.
+    """
     used, losses = np.zeros(len(pieces), np.int64), np.empty(len(pieces))
     best_counts(symbols.starts, symbols.counts, pieces.edge_starts, pieces.edges, scores, used)
     removal_losses(pieces.places, pieces.lengths, pieces.edge_starts, pieces.edges, scores, used, losses)

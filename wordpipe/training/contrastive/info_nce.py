@@ -40,7 +40,10 @@ def info_nce_loss(
 
 
 def nearest_share(first_BD: Tensor, second_BD: Tensor) -> float:
-    """Measure InfoNCE's task: the share of first texts whose partner is nearer than all other second texts."""
+    """Measure InfoNCE's task: the share of first texts whose partner is nearer than all other second texts.
+
+    A tie is no success.
+    """
     cosine_BB = first_BD @ second_BD.T
     partner_B = cosine_BB.diagonal().clone()
     cosine_BB.fill_diagonal_(-torch.inf)

@@ -139,7 +139,10 @@ class Pairs:
         return PairBatch(sides[0], sides[1], document.astype(np.int64), kinds)
 
     def _bounds(self) -> npt.NDArray[np.float64]:
-        """Return the end of the share of each kind of pairs in [0, 1]."""
+        """Return the end of the share of each kind of pairs in [0, 1].
+
+        Without a file of pairs the other kinds share its part.
+        """
         shares = np.array([*self._settings.shares.values()])
         if self._given is None:
             shares[KINDS.index("pairs")] = 0.0
@@ -215,7 +218,7 @@ def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
 
 
 def held_out_pairs(settings: EncoderSettings, text: PairText) -> Pairs | None:
-    """Return pairs of neighbouring sentences of held-out documents, for any contrastive training.
+    """Return pairs of neighbouring sentences of held-out documents, for any contrastive training; None: there are too few.
 
     Sentences of one document are no negatives of each other, so that a single document would ask nothing at all. A sentence
     and itself, as in dropout pairs, would be known again by any encoder.
@@ -309,7 +312,7 @@ def copy_spans(
     spans: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8], numbers: Int64s, seed: np.uint64, deletion_rate: float,
     row_ids: Int32s, title_ids: Int32s, pair_ids: Int32s, ids: Int32s, lengths: Int64s,
 ) -> int:  # fmt: skip
-    """Copy the texts of one side of pairs, without the words that are left out of deletions and crops.
+    """Copy the texts of one side of pairs, without the words that are left out of deletions and crops; one word always stays.
 
     Args:
         spans: (B, 3), one side of what `plan_pairs` chose.

@@ -132,6 +132,8 @@ def _unit(sums_BD: Tensor) -> Tensor:
 def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the pace at which each row of the static table learns: the root mean square at the start, (V,).
 
+    For a row of zeros the median of the other rows.
+
     A step of Adam is as long for every row. The rows of common words, which begin a hundred times shorter than those of rare
     ones, would be made noise in a few steps, and the weights of the words would be lost.
     """

@@ -157,7 +157,10 @@ class ContrastLearner(ModelLearner[LanguageModel]):
         return measured(sides[0], sides[1], batch, self._settings)
 
     def _in_chunks(self, step: int, batch: PairBatch, texts: Ragged, chunks: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Return the contrastive loss of a step whose texts the transformer encodes twice, in chunks."""
+        """Return the contrastive loss of a step whose texts the transformer encodes twice, in chunks.
+
+        Gradients are with the weights.
+        """
         vectors_SD = self._detached_vectors(step, texts, chunks)
         vectors_SD.requires_grad_()
         loss = self._loss(vectors_SD, batch)

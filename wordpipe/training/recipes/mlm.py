@@ -140,7 +140,7 @@ class MaskedPairs(LanguageObjective):
 
 @torch.no_grad()
 def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Examples) -> float:
-    """Return the share of text pairs of masked language modelling that the model labels right.
+    """Return the share of text pairs of masked language modelling that the model labels right; no token is hidden.
 
     Args:
         model: with a second head.
@@ -342,7 +342,7 @@ def _objective(settings: MaskedSettings, opened: Opened, device: torch.device) -
 
 
 def _with_pair_head(model: LanguageModel, settings: MaskedSettings) -> LanguageModel:
-    """Return a masked language model with a second head for two texts, or without one.
+    """Return a masked language model with a second head for two texts, or without one; a new head is fresh.
 
     Raises:
         ConfigError: the model does not know two texts from each other.

@@ -76,7 +76,10 @@ class SpanCorruption:
         self._special_ids = np.array(special_ids, dtype=np.int64)
 
     def noise_of(self, raw_length: int) -> tuple[int, int]:
-        """Return for span corruption how many tokens are taken out of a text of this length, in how many spans."""
+        """Return for span corruption how many tokens are taken out of a text of this length, in how many spans.
+
+        Of a single token none.
+        """
         if raw_length < 2:
             return 0, 0
         n_noise = min(max(round(raw_length * self.noise_density), 1), raw_length - 1)
@@ -167,6 +170,8 @@ def random_spans(
     n_rows: int, length: int, n_noise: int, n_spans: int, random: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
     """Return masks with `n_noise` tokens in `n_spans` random spans to corrupt, between as many others.
+
+    The first span is no noise.
 
     Args:
         n_rows: B.

@@ -226,7 +226,10 @@ def _encoded(
 
 
 def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
-    """Return the refusal of a request for embeddings of texts that have none, by their numbers."""
+    """Return the refusal of a request for embeddings of texts that have none, by their numbers.
+
+    It names them by their numbers, from 1.
+    """
     if len(texts) == 1:
         return Refused(422, "the text has no vector: the encoder knows none of its words", hint="use other words")
     some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")

@@ -225,7 +225,7 @@ class _Column:
         self._codes[-1][: len(own)] = table[own]
 
     def _whole(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64] | None]:
-        """Return all codes of a facet's column, and their rows where these are lists."""
+        """Return all codes of a facet's column, and their rows where these are lists; put together once."""
         if len(self._codes) != 1:
             self._codes = [np.concatenate([np.zeros(0, np.int32), *self._codes])]
             self._rows_of = [np.concatenate([np.zeros(0, np.int64), *self._rows_of])]

@@ -258,7 +258,7 @@ class _Completion:
         }  # fmt: skip
 
     def parts(self, generation: Generation) -> Iterator[_Part]:
-        """Yield the texts of a model's completions as they are written, prompt by prompt."""
+        """Yield the texts of a model's completions as they are written, prompt by prompt; the texts of targets come whole."""
         model = generation.language_model
         for first, prompt in zip(range(0, self.n * len(self.prompts), self.n), self.prompts, strict=True):
             self.read += len(model.encode(prompt))

@@ -233,7 +233,10 @@ class _Found:
 
 
 def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
-    """Return a search's options with chosen values of columns in their condition."""
+    """Return a search's options with chosen values of columns in their condition.
+
+    The columns are read once of each generation.
+    """
     if not chosen:
         return options
     if not isinstance(at.opened, OpenIndex):
@@ -258,7 +261,10 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
 
 
 def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
-    """Return True for each row of a search that has a vector."""
+    """Return True for each row of a search that has a vector.
+
+    Rows without one are found by words, ids and conditions alone.
+    """
     known = opened.with_vector if isinstance(opened, OpenIndex) else None
     if known is None:
         return [True] * len(rows)

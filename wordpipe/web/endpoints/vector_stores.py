@@ -91,7 +91,10 @@ class VectorStore(Endpoint):
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[QueryResult]:
-        """Return the hits of queries of a vector store."""
+        """Return the hits of queries of a vector store.
+
+        The columns of a condition are read from disk once for each generation.
+        """
         asked, where = items[0], None
         if asked.filters is not None:
             is_index = isinstance(at.opened, OpenIndex)  # words have no columns

@@ -76,7 +76,7 @@ def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: s
 
 
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
-    """Return the element of a page that lists the artifacts with an ability."""
+    """Return the element of a page that lists the artifacts with an ability; a hidden field if there is only one."""
     wanted = {*able}
     names = [one["name"] for one in about["artifacts"] if wanted & {*one["can"]}]
     if len(names) < 2:
@@ -88,6 +88,8 @@ def text_form(
     about: Mapping[str, Any], ability: str, params: Mapping[str, str], label: str, button: str, more: Inner = None
 ) -> Markup:
     """Return the element of a page that is a form of the model's tab.
+
+    Its field and its parameter have the name of the ability.
 
     Args:
         about: what is served.

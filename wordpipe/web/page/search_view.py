@@ -112,7 +112,7 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
 
 
 def folded(texts: Sequence[str]) -> list[list[int]]:
-    """Group in the search view the places of texts that say nearly the same under the first of them.
+    """Group in the search view the places of texts that say nearly the same under the first place.
 
     >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
     [[0, 2], [1]]

@@ -110,6 +110,8 @@ def _word(builder: Any, address: Any, index: Any) -> Any:
 def _dots(_: Any, rows: Any, n_rows: Any, columns: Any, n_columns: Any, length: Any, scores: Any, stride: Any) -> Any:
     """Compute dot products of all `rows` with all `columns` by SIMD, (n_rows, stride) at `scores`.
 
+    Counts are rounded up to 2 and 3.
+
     Lists of addresses are filled up by repeating any address, and `scores` has room for the product of the rounded counts.
     """
 

@@ -103,7 +103,10 @@ def _noise_columns(
     target: int, place: int, key: np.uint64, negatives: int, limits: npt.NDArray[np.uint32], others: Ints, first: int,
     chosen: Ints, counts: Floats,
 ) -> int:  # fmt: skip
-    """Write skip-gram's or CBOW's target and its noise, each row once with its number of draws."""
+    """Write skip-gram's or CBOW's target and its noise, each row once with its number of draws.
+
+    Noise that is the target is left out.
+    """
     chosen[first], counts[first] = target, 1
     n = 1
     for draw in range(negatives):
@@ -124,7 +127,7 @@ def _noise_columns(
 def _context(
     centre: int, first: int, end: int, reach: int, begins: npt.NDArray[np.bool_], held: Ints, now: int, dim: int, near: Offsets
 ) -> int:  # fmt: skip
-    """Write the addresses of the vectors in the window around a centre, nearest to the left first."""
+    """Write the addresses of the vectors in the window around a centre, nearest to the left first; return how many."""
     n = 0
     at = centre
     while at > first and centre - at < reach and not begins[at]:
@@ -141,7 +144,10 @@ def _context(
 
 @inlined
 def _score_losses(likelihoods: Floats, n_rows: int, stride: int, n: int, counts: Floats, first: int) -> float:
-    """Return the sum of skip-gram's or CBOW's losses over rows and columns."""
+    """Return the sum of skip-gram's or CBOW's losses over rows and columns.
+
+    Up to 20 are multiplied before a logarithm is taken.
+    """
     loss = 0.0
     for row in range(n_rows):
         product = 1.0
