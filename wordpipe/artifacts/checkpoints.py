@@ -134,8 +134,6 @@ class Checkpoints:
     def save(self, step: int, files: Iterable[tuple[str, Iterable[Buffer]]]) -> Path:
         """Write a checkpoint, remove all but the last two, and return its folder; a checkpoint of the same step stays.
 
-        One of the same step stays as it is.
-
         The files are taken one after the other, name and content, block by block (`array_blocks` of an array). A block must
         not change while it is written.
 

@@ -181,7 +181,7 @@ def batches(lines: Iterable[str], size: int, has_more: Callable[[], bool]) -> It
 
 
 def stdin_has_more() -> bool:
-    """True if the next input line of stdin can be read without waiting; for a pipe that has something, or has ended.
+    """True if the next input line of stdin can be read without waiting: a file; a pipe that has something, or has ended.
 
     Lines that were read ahead of the one in hand are not seen; they are answered one by one then, and nobody waits.
     """

@@ -204,7 +204,7 @@ class Decoder:
         self._start, self._first_line = start, first_line
 
     def lines(self, blocks: Iterator[bytes], *, longest: int, cut_longer: bool = True) -> Iterator[tuple[int, str]]:
-        r"""Yield number (from 1) and decoded text of each line, its "\\n" included, in bounded memory.
+        r"""Yield number (from 1) and decoded text of each line, its "\n" included, in bounded memory.
 
         At most about `longest` bytes are held.
 
@@ -290,7 +290,7 @@ class Decoder:
         return data.decode(errors="replace")
 
     def _tidy(self, text: str) -> str:
-        r"""Return decoded text with "\\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
+        r"""Return decoded text with "\n" for CRLF and CR, U+FFFD for NUL, and without what drives a terminal, all counted."""
         if "\r" in text:
             crlf = text.count("\r\n")
             self.ledger.add("crlf_line_ends", crlf)

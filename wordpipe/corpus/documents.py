@@ -285,10 +285,7 @@ class RecordIds:
         self._numbers: dict[str, int] = {}
 
     def claim(self, key: str, source: str, line: int) -> str | None:
-        """Give an id to the document of the record at a place; return the place of another record that has the id.
-
-        The place of another record that has it, if one has.
-        """
+        """Give an id to the document of the record at a place; return the place of another record that has the id."""
         digest = _digest_of(key)
         note = self._number(source).to_bytes(_SOURCE_BYTES, "little") + line.to_bytes(_LINE_BYTES, "little")
         if self._places.add(digest, note) or (found := self._places.note(digest)) in (note, None):

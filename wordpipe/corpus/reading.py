@@ -50,7 +50,7 @@ class Opened:
         return self.decoder.lines(self.blocks, longest=self.longest, cut_longer=False)
 
     def beginning(self) -> tuple[Iterator[tuple[int, str]], Fields] | None:
-        """Return the lines before a piece of a file that its reading needs, and fields that count nothing.
+        """Return, to read a piece, all lines of its file from the first on, and fields that count nothing.
 
         None of a whole file.
         """

@@ -22,7 +22,7 @@ def unit_rows(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
     """Return a set of vectors at length 1, (N, D) float32, zero where not finite or no longer than `least`.
 
-    And which are not.
+    Return also which are not.
     """
     norms_N1 = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
     valid_N1 = np.isfinite(norms_N1) & (norms_N1 > least)

@@ -274,7 +274,7 @@ def _without_place(error: WordpipeError) -> str:
 
 
 def _logs(place: Path, report: Report) -> Iterator[Mapping[str, Any]]:
-    """Yield the logged training runs of an artifact to report on; none if no log can be read.
+    """Yield the logged training runs of an artifact to report on; nothing if there is no log that can be read.
 
     None if there is no log that can be read.
     """

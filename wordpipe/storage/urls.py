@@ -148,7 +148,7 @@ def name_beside(path: Path, beside: Path) -> str:
 
 
 def refuse_controls(text: str, where: str, *, but: str = "") -> None:
-    """Refuse control characters in a text that goes into a file's name, a URL, a manifest or a log.
+    """Refuse control characters in a text that goes into the name of a file, a manifest or a log.
 
     Args:
         text: given by a user.

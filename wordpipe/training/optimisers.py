@@ -90,9 +90,7 @@ def make_optimiser(
 
 
 def _rows(name: str, weight: Tensor, config: ModelConfig) -> tuple[int, ...]:
-    """Return the rows of the maps that a matrix stacks, which the optimiser Muon moves apart.
-
-    The two halves of a gated feed-forward.
+    """Return the rows of the maps that a matrix stacks (queries, keys, values; gated halves), for the optimiser Muon.
 
     They are stacked for speed alone. Orthogonalised as one they would share a single spectrum, and a part with small
     gradients (the queries and keys, at first) would hardly move. Jordan et al. 2024 found apart better for queries, keys
@@ -269,7 +267,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(x_NRC: Tensor) -> Tensor:
-    """Return matrices with singular values near 1, the steps of the optimiser Muon; below: tiny ones).
+    """Return matrices with the given ones' singular vectors and singular values near 1, as the optimiser Muon wants.
 
     Each round maps every singular value s to a s + b s³ + c s⁵: X ← a X + (b X Xᵀ + c (X Xᵀ)²) X. The products are on the
     smaller side.

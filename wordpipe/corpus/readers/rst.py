@@ -219,10 +219,7 @@ def _settings() -> Any:
 
 @cache
 def _machine() -> tuple[Callable[[], Any], Any]:
-    """Make docutils' machine for reStructuredText, which knows every directive and every role.
-
-    And its reader of words, which knows every role.
-    """
+    """Make docutils' machine for reStructuredText, which knows every directive and every role."""
     from docutils import nodes
     from docutils.parsers.rst import states
     from docutils.utils import unescape

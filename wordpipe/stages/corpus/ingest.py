@@ -446,7 +446,7 @@ def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]
 def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
     """Yield the paths where a source of `ingest --update` may lie, whose name is the end of its path.
 
-    True if no other file can be there.
+    With each: True if no other file can be there.
     """
     folder, depth = working_folder(), len(Path(name).parts)
     yield folder / name, True
