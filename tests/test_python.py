@@ -383,7 +383,7 @@ def test_a_closed_artifact_says_so(built):
     with wordpipe.open(built / "index") as index:
         pass
     for call in (lambda: index.query("sea"), lambda: index.encode(["sea"]), index.batches):
-        with pytest.raises(ArtifactError, match="the artifact is closed"):
+        with pytest.raises(ArtifactError, match="the artifact is already closed"):
             call()
 
 

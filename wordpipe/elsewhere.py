@@ -125,9 +125,9 @@ _NOTES = {
     "sg": "sg = 1 is skipgram, sg = 0 is cbow",
     "hs": "instead of hs = 1, use loss = hs; instead of hs = 0, use loss = ns and set negatives",
     "scale": "the temperature is 1 / scale",
-    "gradient_accumulation_steps": "batch_size is for a whole step; micro_batch is the part that is computed at once",
-    "do_sample": "temperature = 0 always takes the most probable token",
-    "warmup_ratio": "below 1: a share of all steps; 1 or more: a number of steps",
+    "gradient_accumulation_steps": "batch_size = sequences per step; micro_batch = sequences that are computed together",
+    "do_sample": "with temperature = 0, the most probable token is always chosen",
+    "warmup_ratio": "a value below 1 is a fraction of all steps; a value of 1 or more is a number of steps",
     "no_cuda": "device = cpu", "use_cpu": "device = cpu", "gpu": "device = cuda", "cuda": "device = cuda",
     "fp16": "dtype = float16", "bf16": "dtype = bfloat16", "whole_word_masking": "mask_unit = word",
 }  # fmt: skip

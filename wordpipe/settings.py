@@ -106,8 +106,8 @@ def minutes_setting() -> Any:
     """Declare the setting that limits the time of a training."""
     return setting(
         None,
-        "maximum minutes for the whole training; the number of steps and the schedule of the learning rate are planned "
-        "from the measured speed; settings such as epochs and steps are then upper limits",
+        "maximum training time in minutes; the number of steps and the learning rate schedule are then "
+        "planned from the measured speed; settings such as epochs and steps become upper limits",
         gt=0,
         le=10**6,
     )

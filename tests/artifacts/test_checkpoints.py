@@ -106,15 +106,15 @@ def test_an_array_without_rows(tmp_path):
     assert restored(tmp_path, shape=(0, 100))[0] == nothing
     found, kept = restored(tmp_path, shape=(1, 100))
     assert found is None
-    assert (
-        kept.notes[0]
-        == f"checkpoint step-00000003 cannot be used: {VECTORS} has 0 bytes, but the array for this file has 400"
-    )
+    why = f"the file {VECTORS} has 0 bytes, but the array for this file has 400 bytes"
+    assert kept.notes[0] == f"checkpoint step-00000003 cannot be used: {why}"
     with (tmp_path / "step-00000003" / VECTORS).open("ab") as file:
         file.write(b"x")
     found, kept = restored(tmp_path, shape=(0, 100))
     assert found is None
-    assert kept.notes[0] == f"checkpoint step-00000003 cannot be used: {VECTORS} has 1 of 0 bytes"
+    assert (
+        kept.notes[0] == f"checkpoint step-00000003 cannot be used: the file {VECTORS} has 1 bytes instead of 0 bytes"
+    )
 
 
 def test_two_checkpoints_are_kept_and_the_newest_is_used(tmp_path):
@@ -149,10 +149,10 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(name
     found, kept = restored(tmp_path)
     assert found == State(1)
     reasons = {
-        "flipped": f"{name} has changed since it was written",
+        "flipped": f"the file {name} has changed since it was written",
         "gone": f"[Errno 2] No such file or directory: '{file}'",
     }
-    reason = reasons.get(damage, f"{name} has {len(changed or b'')} of {size} bytes")
+    reason = reasons.get(damage, f"the file {name} has {len(changed or b'')} bytes instead of {size} bytes")
     assert kept.notes == [f"checkpoint step-00000002 cannot be used: {reason}"]
     assert kept.newest == tmp_path / "step-00000001"
     kept.save(2, State(2).files())  # the same step is made again, over the damaged one
@@ -167,7 +167,9 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint, "_refuse_other_size", lambda *_: None)
     found, kept = restored(tmp_path)
     assert found == State(1)
-    assert kept.notes == [f"checkpoint step-00000002 cannot be used: {VECTORS} has changed since it was written"]
+    assert kept.notes == [
+        f"checkpoint step-00000002 cannot be used: the file {VECTORS} has changed since it was written"
+    ]
 
 
 def test_an_array_of_another_size_is_refused(tmp_path):
@@ -192,7 +194,7 @@ def test_when_all_are_damaged_training_starts_again_and_says_so(tmp_path):
     found, kept = restored(tmp_path)
     assert found is None
     assert [note.split()[1] for note in kept.notes] == ["step-00000002", "step-00000001", "checkpoint"]
-    assert kept.notes[-1] == "no checkpoint can be used: starting from the first step"
+    assert kept.notes[-1] == "no checkpoint can be used, so the training starts from the first step"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_checkpoints_of_another_run_are_kept_beside_these(tmp_path):
     saved(folder, 1, 2, run_key="another")
     found, kept = restored(folder)
     assert found is None
-    assert "other settings or other data is kept" in kept.notes[0]
+    assert "other settings or other data, are kept" in kept.notes[0]
     kept.save(7, State(7).files())
     assert restored(folder, run_key="another")[0] == State(2)
     again, kept = restored(folder)
@@ -380,9 +382,9 @@ def test_what_is_written_into_a_block_is_in_the_array():
 @pytest.mark.parametrize(
     ("array", "why"),
     [
-        (np.zeros((4, 4), np.float32).T[:, :2], "one after the other"),
-        (np.zeros((4, 4), np.float32, order="F"), "one after the other"),
-        (np.array(["text", None]), "addresses"),
+        (np.zeros((4, 4), np.float32).T[:, :2], "contiguous in memory"),
+        (np.zeros((4, 4), np.float32, order="F"), "contiguous in memory"),
+        (np.array(["text", None]), "contains Python objects"),
     ],
 )
 def test_an_array_whose_memory_is_not_its_values_is_a_mistake(array, why):

@@ -28,15 +28,17 @@ def test_without_locks_nothing_is_written_and_all_is_read(tmp_path, monkeypatch,
     publish(tmp_path / "corpus", 1)
     refuse(monkeypatch, name)
     texts = [{"text": f"{random.random()}"}]
-    with pytest.raises(StorageError, match="no locks") as caught:
+    with pytest.raises(StorageError, match="does not support locks") as caught:
         wordpipe.ingest(texts, output=tmp_path / "corpus")
     assert caught.value.hint
     assert caught.value.where == str(tmp_path / "corpus")
-    with pytest.raises(StorageError, match="no locks"):
+    with pytest.raises(StorageError, match="does not support locks"):
         wordpipe.ingest(texts, output=tmp_path / "new")
     assert not (tmp_path / "new").exists()
     result = cli("ingest", __file__, "-o", tmp_path / "new", "--format", "txt")
-    assert (result.code, "no locks" in result.err, "Traceback" in result.err) == (5, True, False), result.err
+    assert (result.code, "does not support locks" in result.err, "Traceback" in result.err) == (5, True, False), (
+        result.err
+    )
     assert generation_of(tmp_path / "corpus") == 1
     with pytest.raises(wordpipe.errors.ArtifactError, match="the artifact does not exist"):
         Artifact(tmp_path / "nothing")

@@ -85,7 +85,7 @@ def test_the_manifest_of_another_program(tmp_path, manifest):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / MANIFEST).write_bytes(manifest)
     (tmp_path / "site" / "index.html").write_text("hello")
-    refused_and_untouched(tmp_path / "site", StorageError, "not from wordpipe")
+    refused_and_untouched(tmp_path / "site", StorageError, "wordpipe did not write it")
 
 
 def test_a_folder_with_other_files(tmp_path):

@@ -130,7 +130,7 @@ def test_paths_that_leave_the_artifact_are_refused(target, tmp_path):
 def test_wrong_kind(target):
     error = refused(target, kinds=["words", "model"])
     assert (error.got, error.expected) == ("corpus", "words or model")
-    assert error.hint == "make the right kind with: wordpipe train word2vec"
+    assert error.hint == "to make an artifact of the right kind: wordpipe train word2vec"
 
 
 def test_no_artifact_at_all(tmp_path):
@@ -141,7 +141,7 @@ def test_no_artifact_at_all(tmp_path):
 
 
 def test_a_name_that_the_artifact_does_not_have(target):
-    with Artifact(target) as artifact, pytest.raises(ArtifactError, match="artifact does not have this file"):
+    with Artifact(target) as artifact, pytest.raises(ArtifactError, match="artifact does not list this file"):
         artifact.open("words.parquet")
 
 

@@ -65,7 +65,7 @@ def test_a_closed_file_takes_no_more(tmp_path):
     file = HashedFile(tmp_path / "file", "file")
     file.close()
     with (tmp_path / "other").open("wb"):
-        with pytest.raises(ValueError, match="closed file"):
+        with pytest.raises(ValueError, match="is closed"):
             file.write(b"x")
         file.close()
     assert (tmp_path / "other").read_bytes() == b""
@@ -159,7 +159,7 @@ def test_files_outside_the_record_are_a_mistake(tmp_path):
     with ArtifactWriter(tmp_path / "corpus") as artifact:
         artifact.write("a", b"x")
         (artifact.path / "b").write_bytes(b"x")
-        with pytest.raises(AssertionError, match="the folder holds"):
+        with pytest.raises(AssertionError, match="the folder contains"):
             artifact.publish(manifest_for(artifact.outputs))
     assert not (tmp_path / "corpus").exists()
 

@@ -145,7 +145,7 @@ def test_a_file_where_an_artifact_is_needed(fails, tmp_path):
     ],
 )
 def test_the_wrong_kind_of_artifact(fails, args):
-    fails(4, *args, "-o", "out", words=("wrong kind", "make the right kind with"))
+    fails(4, *args, "-o", "out", words=("wrong kind", "to make an artifact of the right kind"))
 
 
 def test_asking_a_model(fails):

@@ -441,10 +441,10 @@ def test_a_folder_that_another_run_has_by_now_gets_no_file(tmp_path):
         late.put("a", b"1", {"n": 1})
         assert ours.made_figures("a") == {"n": 1}
         ResumeCache(tmp_path / "c", "two").put("b", b"2")
-        with pytest.raises(StorageError, match="belongs to another run"):
+        with pytest.raises(StorageError, match="another run now uses the folder"):
             late.put("a", b"1")
     assert ResumeCache(tmp_path / "c", "two").figures("a") is None
-    with pytest.raises(StorageError, match="does not see the folder"):
+    with pytest.raises(StorageError, match="cannot find the folder"):
         ResumeCache(tmp_path / "elsewhere", "one", shared=True).put("a", b"1")
     assert not (tmp_path / "elsewhere").exists()
 

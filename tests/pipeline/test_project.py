@@ -48,10 +48,10 @@ def parquet():
 def test_the_figures_for_the_default_are_the_measured_ones():
     result = json.loads((RESULTS / "retrieval.json").read_text())
     left_out = [one["ndcg_at_10"] for one in result["leave_one_out"].values()]
-    assert f"{100 * sum(left_out) / len(left_out):.1f} of 100" in WHY
+    assert f"(0 to 100): {100 * sum(left_out) / len(left_out):.1f} with hybrid search" in WHY
     twice = result["controls"]["mean"]["bm25_twice"]
-    assert f"(BM25): {100 * result['mean']['bm25']:.1f}; words alone with feedback" in WHY
-    assert WHY.endswith(f" {100 * twice:.1f}")
+    assert f"; {100 * result['mean']['bm25']:.1f} with words only (BM25);" in WHY
+    assert f" {100 * twice:.1f} with words only and a second search" in WHY
     assert len(left_out) == 4
 
 
@@ -136,15 +136,16 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     assert (project.id_like, "id_field" in project.settings) == ("code", False)
     config = tmp_path / "p" / CONFIG
     why = (
-        "no field is called id, but the values of this field differ in all of the first records; answers show the value"
+        "no field is called id, but this field has a different value in each of the first records; "
+        "search results show the id"
     )
     assert f'\n# id_field = "code"  # {why}\n' in config.read_text()
     config.write_text(config.read_text().replace("# id_field", "id_field"))
     assert Pipeline(config).stages[0].settings["id_field"] == "code"
-    said = 'no field is called id; "code" is different in each of the first records: set id_field = "code"'
+    said = 'no field is called id, but "code" is different in each of the first records; to use it: id_field = "code"'
     assert said in " ".join(cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").err.split())
     (tmp_path / "r.jsonl").write_bytes(jsonl([row | {"code": "R"} for row in rows]))
-    assert "if another field contains the ids" in " ".join(
+    assert "if another field contains ids" in " ".join(
         cli("init", tmp_path / "r", "--from", tmp_path / "r.jsonl").err.split()
     )
     assert '\n# id_field = "NAME"  # no field is called id, so replace NAME' in (tmp_path / "r" / CONFIG).read_text()

@@ -53,7 +53,7 @@ def test_the_config_says_what_is_stale_and_what_is_missing(project, cli):
     assert "The config wordpipe.toml decides what is fresh or stale." in page
     config.write_text("[stage.tokens]\nnonsense = 1\n")
     found = json.loads(cli("report", "run", "-o", "report.html", "--force", "--json").out)
-    assert "wordpipe.toml could not be read, so stale stages are not known" in found["notes"][0]
+    assert "wordpipe.toml could not be read, so the report cannot tell which stages are stale" in found["notes"][0]
     assert cli("report", "run", "-o", "report.html", "--force", "--config", "wordpipe.toml").code == 2
 
 
@@ -107,13 +107,13 @@ def test_refusals(built, tmp_path):
     with pytest.raises(InputError, match="the folder does not exist"):
         wordpipe.report(tmp_path / "nowhere", tmp_path / "report.html")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no artifact"):
+    with pytest.raises(InputError, match="does not contain any artifacts"):
         wordpipe.report(tmp_path / "empty", tmp_path / "report.html")
     with pytest.raises(ConfigError, match="the output of a report must be a file"):
         wordpipe.report(built, tmp_path)
     with pytest.raises(ConfigError, match="inside another artifact"):
         wordpipe.report(built, built / "index" / "report.html")
-    with pytest.raises(ConfigError, match="a report needs a folder of this machine"):
+    with pytest.raises(ConfigError, match="a report can be made only for a local folder"):
         wordpipe.report("s3://bucket/run", tmp_path / "report.html")
     (tmp_path / "report.html").write_text("old")
     with pytest.raises(ConfigError, match="the output exists already"):

@@ -152,7 +152,7 @@ def test_settings_from_a_flat_file_or_a_stage(project):
     assert settings_from_file(str(project / "p.toml"), "tokenize") == {"vocab_size": 400}
     (project / "flat.toml").write_text("vocab_size = 500\n")
     assert settings_from_file(str(project / "flat.toml"), "tokenize") == {"vocab_size": 500}
-    with pytest.raises(ConfigError, match="must have exactly one stage"):
+    with pytest.raises(ConfigError, match="must contain exactly one stage"):
         settings_from_file(str(project / "p.toml"), "embed")
 
 
@@ -227,7 +227,7 @@ def test_only_the_chosen_stages_need_their_inputs(project):
 
 def test_an_artifact_of_a_wrong_kind_is_refused_at_once(project, built):
     edit(project, 'inputs = ["tokens"]', f'inputs = ["tokens"]\ninit = "{built / "corpus"}"')
-    with pytest.raises(ArtifactError, match="wrong kind of artifact; got corpus; expected words") as raised:
+    with pytest.raises(ArtifactError, match="the artifact is of the wrong kind; got corpus; expected words") as raised:
         Pipeline(project / "p.toml").states()
     assert "[stage.words]" in str(raised.value)
 

@@ -207,7 +207,7 @@ def test_an_output_that_may_not_be_replaced_is_refused(tmp_path):
     (tmp_path / "folder" / "letter").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, message in (
-        ("notes.txt", "existing file or link, but this format is a folder"),
+        ("notes.txt", "existing file or link, but this format needs a folder"),
         ("folder", "other files"),
         ("link", "file or link"),
     ):

@@ -103,9 +103,10 @@ def test_every_command_names_a_stopped_run(stopped, cli, monkeypatch):
         found = cli(*args)
         assert found.code == 4, (args, found.err)
         assert (
-            "half: not an artifact yet: its training was stopped at step 3 of 12, or is still running" in found.err
+            "half: this is not an artifact yet, because its training was stopped at step 3 of 12, or is still running"
+            in found.err
         ), args
-        assert re.search(r"or make a model from the work so far: wordpipe finish \S*half\n", found.err), args
+        assert re.search(r"to make a model from the last checkpoint: wordpipe finish \S*half\n", found.err), args
     assert "progress" in cli("show", "half").out
     assert [run["steps"] for run in wordpipe.plot(partial)["runs"]] == [
         run["steps"] for run in wordpipe.plot("half")["runs"]

@@ -178,7 +178,7 @@ def test_what_was_opened_and_used_is_given_back(used_once, collector_off, name):
     opened.close()
     assert open_files() == before
     assert {key for key, ref in refs.items() if ref() is not None} <= {"_shown"}  # which may be a function of a module
-    with pytest.raises(ArtifactError, match="the artifact is closed"):
+    with pytest.raises(ArtifactError, match="the artifact is already closed"):
         opened.batches().read_all()
     del opened
     assert [part() for part in parts] == [None, None]

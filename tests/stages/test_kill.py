@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_of_words_is_named_and_not_used(command, run, built
     again = run(args)
     assert again.returncode == 0, again.stderr
     assert "outputs.f32 has changed" in again.stderr
-    assert "starting from the first step" in again.stderr
+    assert "starts from the first step" in again.stderr
     assert_as_undisturbed(tmp_path / "words", built)
 
 

@@ -107,7 +107,7 @@ def test_of_two_writers_the_second_is_refused(url, folders, before):
         remote(url).send(folders(1))
     first, second = remote(url), remote(url)
     first.send(folders(2))
-    with pytest.raises(LockedError, match="another run has published") as caught:
+    with pytest.raises(LockedError, match="another run wrote an artifact") as caught:
         second.send(folders(3))
     assert str(folders(3)) in caught.value.hint
     assert "wordpipe copy" in caught.value.hint
@@ -199,7 +199,7 @@ def test_what_may_not_be_replaced(url, folders, bucket, tmp_path):
         remote(url)
     opened.remove(["run/corpus/notes.txt"])
     opened.write_if("run/corpus/manifest.json", b'{"name": "an extension"}', None)
-    with pytest.raises(StorageError, match="not from wordpipe"):
+    with pytest.raises(StorageError, match="wordpipe did not write it"):
         remote(url)
     opened.remove(["run/corpus/manifest.json"])
     remote(url).send(folders(1))
@@ -207,7 +207,7 @@ def test_what_may_not_be_replaced(url, folders, bucket, tmp_path):
         RemoteOutput(url_of(url), "tokens")
     with pytest.raises(ConfigError, match="inside another artifact"):
         remote(f"{url}/below")
-    with pytest.raises(StorageError, match="other objects below"):
+    with pytest.raises(StorageError, match="already contains other objects"):
         remote(f"s3://{bucket}/run")
     with pytest.raises(ConfigError, match="needs a name"):
         remote(f"s3://{bucket}")

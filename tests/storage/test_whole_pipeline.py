@@ -208,7 +208,7 @@ def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monk
     proxy.rule = lambda asked: Answer(403, "SignatureDoesNotMatch")
     for arguments in (("ingest", source, "-o", "x"), ("ingest", tmp_path / "to-upload", "-o", url), ("show", url)):
         result = cli(*arguments)
-        assert (result.code, "with these keys" in result.err) == (5, True), result.err
+        assert (result.code, "with the given keys" in result.err) == (5, True), result.err
         assert "Traceback" not in result.err
         silent(result.out, result.err)
     proxy.rule = lambda asked: Answer(507, "XMinioStorageFull") if asked.is_write else None
@@ -318,7 +318,7 @@ def test_what_does_not_go_together_is_said(bucket, tmp_path, monkeypatch):
     tokens = wordpipe.tokenize(corpus, output=tmp_path / "tokens")
     with pytest.raises(ConfigError, match="several processes"):
         wordpipe.train_mlm(tokens, output=f"s3://{bucket}/model", run=wordpipe.RunOptions(engine="ray"))
-    with pytest.raises(ConfigError, match="only artifacts"):
+    with pytest.raises(ConfigError, match="not an artifact"):
         wordpipe.export(corpus, "npy", f"s3://{bucket}/file.npy")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="several processes"):

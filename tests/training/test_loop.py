@@ -187,7 +187,7 @@ def test_a_damaged_checkpoint_costs_time_not_the_result(tmp_path):
     newest.write_bytes(newest.read_bytes()[:-100])
     again = training(settings, tmp_path)
     assert again.resumed_from == 9
-    assert "step-00000012 cannot be used: optimiser.safetensors" in again.notes[0]
+    assert "step-00000012 cannot be used: the file optimiser.safetensors" in again.notes[0]
     assert run_to_end(again) == want
 
 

@@ -317,7 +317,7 @@ def test_a_port_that_is_taken_is_said_with_the_next_step(cli, records, server):
     [
         ((), 2, "ARTIFACT"),
         (("nope",), 4, "the artifact does not exist"),
-        (("CORPUS",), 4, "wrong kind of artifact"),
+        (("CORPUS",), 4, "the artifact is of the wrong kind"),
         (("INDEX", "--host", "0.0.0.0"), 2, "--token-file"),
         (("INDEX", "--token-file", "nope"), 2, "openssl rand"),
         (("INDEX", "INDEX"), 2, "two artifacts have the same name"),

@@ -330,7 +330,7 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
     fails("a count is negative or too large")
     np.save(tmp_path / "counts.npy", np.array([3, 2, 1]))
     (tmp_path / "vectors.npy").write_bytes((tmp_path / "vectors.npy").read_bytes()[:-1])
-    fails("the numbers have .* bytes, but the header promises")
+    fails("the array has .* bytes, but its header says")
 
 
 @pytest.mark.parametrize("form", [*FILES, *FOLDERS])

@@ -58,8 +58,8 @@ def array_blocks(array: NDArray[Any]) -> Iterator[memoryview]:
 
     Nothing is copied: who writes into a view writes into the array. An array without values has no blocks.
     """
-    assert array.flags.c_contiguous, "only rows that lie one after the other are a run of bytes"
-    assert not array.dtype.hasobject, f"an array of {array.dtype} holds addresses, not values"
+    assert array.flags.c_contiguous, "the rows of the array must be contiguous in memory"
+    assert not array.dtype.hasobject, f"an array of type {array.dtype} contains Python objects, not numbers"
     data = array.reshape(-1).view(np.uint8).data
     for start in range(0, len(data), _BLOCK):
         yield data[start : start + _BLOCK]
@@ -88,11 +88,11 @@ class Checkpoint:
             OSError: the disk refused.
             KeyError: the checkpoint has no such file.
         """
-        assert array.flags.writeable, f"{name} is to be read into an array that must not change"
+        assert array.flags.writeable, f"{name} cannot be read into a read-only array"
         self._refuse_other_size(name)
         if array.nbytes != self.files[name]["bytes"]:
             raise ValueError(
-                f"{name} has {self.files[name]['bytes']} bytes, but the array for this file has {array.nbytes}"
+                f"the file {name} has {self.files[name]['bytes']} bytes, but the array for this file has {array.nbytes} bytes"
             )
         hasher = blake3()
         with (self.folder / name).open("rb") as file:
@@ -105,11 +105,11 @@ class Checkpoint:
         expected = self.files[name]["bytes"]
         size = (self.folder / name).stat().st_size
         if size != expected:
-            raise ValueError(f"{name} has {size} of {expected} bytes")
+            raise ValueError(f"the file {name} has {size} bytes instead of {expected} bytes")
 
     def _refuse_changed(self, name: str, digest: str) -> None:
         if digest != self.files[name]["blake3"]:
-            raise ValueError(f"{name} has changed since it was written")
+            raise ValueError(f"the file {name} has changed since it was written")
 
 
 @dataclass
@@ -184,7 +184,7 @@ class Checkpoints:
                 continue
             self._known = [entry]
             return loaded
-        self.notes.append("no checkpoint can be used: starting from the first step")
+        self.notes.append("no checkpoint can be used, so the training starts from the first step")
         return None
 
     def nothing_to_finish(self) -> ArtifactError:
@@ -192,7 +192,7 @@ class Checkpoints:
         if self.path.exists() and self.tried:
             what, hint = (
                 "no checkpoint of the stopped run can be used",
-                "train again: the same command starts from the first step",
+                "to train again from the first step, run the same command again",
             )
             return ArtifactError(what, where=self.path, got="; ".join(self.notes), hint=hint)
         what = "the inputs or the settings of the stopped run have changed since it was stopped"
@@ -203,13 +203,13 @@ class Checkpoints:
     def _step_aside(self, load: Callable[[Checkpoint], T]) -> T | None:
         """Keep the checkpoints of this run in a folder beside that of another run, which stays as it is."""
         first, key = self.path, hash_bytes(self.run_key.encode())[:12]
-        assert not first.name.endswith(f"-{key}"), "two runs with one key"
+        assert not first.name.endswith(f"-{key}"), "two different runs have the same key"
         self.path = first.with_name(f"{first.name}-{key}")
         found = self.restore(load)
         if found is None:
             self.notes.append(
-                "a stopped run with other settings or other data is kept: the command of that run continues the run, until "
-                "this output is finished"
+                "the checkpoints of an older stopped run, with other settings or other data, are kept until this output is "
+                "finished; to continue the older run, use the command of the older run"
             )
         return found
 
@@ -226,7 +226,7 @@ class Checkpoints:
         except FileNotFoundError:
             return None
         except _UNUSABLE as error:
-            self.notes.append(f"{_POINTER} cannot be read ({error}): starting from the first step")
+            self.notes.append(f"{_POINTER} cannot be read ({error}), so the training starts from the first step")
             return None
 
     def _point(self, known: list[dict[str, Any]]) -> None:
@@ -333,11 +333,10 @@ class ResumeCache:
             StorageError: the folder is not that of the run that shares it.
         """
         if not self._has_our_recipe():
-            what = (
-                f"{os.uname().nodename} does not see the folder of this work, or the folder now belongs to another run"
-            )
+            what = f"the machine {os.uname().nodename} cannot find the folder of this run, or another run now uses the folder"
             hint = (
-                "all machines must see the output folder under the same path; if the output is a URL: $XDG_CACHE_HOME"
+                "all machines must have the output folder at the same path; if the output is a URL, they must have "
+                "$XDG_CACHE_HOME at the same path"
             )
             raise StorageError(what, where=self.path, hint=hint)
 

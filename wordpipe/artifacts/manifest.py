@@ -134,7 +134,9 @@ class Manifest(_Entry):
             ArtifactError: not JSON, another program's, changed since it was written, or of another format than today's.
         """
         if not is_ours(data):
-            what = f"this {MANIFEST} is damaged or not from wordpipe: the folder cannot be read as an artifact"
+            what = (
+                f"this {MANIFEST} is damaged, or wordpipe did not write it, so the folder cannot be read as an artifact"
+            )
             raise DamageError(what, where=where, hint="use another folder, or make the artifact again")
         # of this format: another is refused with what to do
         try:

@@ -114,8 +114,8 @@ class OutputLock:
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-                what = "the file system has no locks (flock), so a second writer would not be noticed"
-                hint = "mount the file system with locks, or write to a disk of this machine or to a bucket (s3://…)"
+                what = "the file system does not support locks (flock), so wordpipe could not detect a second writer"
+                hint = "mount the file system with support for locks, or write to a local disk or to a bucket (s3://…)"
                 raise StorageError(what, where=self._target, got=error.strerror, hint=hint) from None
             time.sleep(0.005)
         with suppress(OSError):  # who holds it is for the message only: a full disk must not matter here
@@ -251,11 +251,11 @@ def check_replaceable(target: Path, kind: str) -> None:
         return
     if MANIFEST not in there:
         what = f"the folder is not an artifact and contains other files ({there[0]}, …)"
-        hint = f"{ELSEWHERE}; if the folder is left over from an artifact, remove the folder"
+        hint = f"{ELSEWHERE}; if this folder is the rest of an old artifact, remove the folder"
         raise StorageError(what, where=target, hint=hint)
     claims = _claims(target)
     if claims is None:  # browser extensions and web pages have a manifest.json too
-        what = f"the {MANIFEST} in this folder is damaged or not from wordpipe, so the folder is not replaced"
+        what = f"the {MANIFEST} in this folder is damaged, or wordpipe did not write it, so the folder is not replaced"
         hint = f"if the folder is a damaged artifact, remove the folder yourself; or {ELSEWHERE}"
         raise StorageError(what, where=target, hint=hint)
     # of this kind, and without files of someone else

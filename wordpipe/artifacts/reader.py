@@ -102,7 +102,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise _not_ours(where) from None
             if isinstance(error, PermissionError):
-                hint = f"allow reading with: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
+                hint = f"to allow reading: chmod -R u+rX {shlex.quote(str(where.parents[name.count('/')]))}"
                 raise StorageError(
                     "permission denied: this user may not read the file", where=where, hint=hint
                 ) from None
@@ -117,7 +117,7 @@ def open_regular(folder: int, name: str, where: Path) -> int:
 
 def _not_ours(where: Path) -> ArtifactError:
     """Return the error that a link or a special file is in the place of a file of an artifact."""
-    what = "a link or a special file is in the place of a file that wordpipe wrote"
+    what = "a file that wordpipe wrote was replaced by a link or a special file"
     return DamageError(what, where=where)
 
 
@@ -157,12 +157,14 @@ def refuse_inside_artifact(target: Path) -> None:
     """
     refuse_controls(str(target), "the name of the output")
     if (url := url_of(target)) is not None:
-        hint = "write to a folder of this machine; only a command that makes an artifact can write to a URL"
-        raise ConfigError("only artifacts can be written to a bucket", where=str(url), hint=hint)
+        hint = "write to a local folder; only commands that make artifacts can write to a URL"
+        raise ConfigError(
+            "this output cannot be written to a bucket, because it is not an artifact", where=str(url), hint=hint
+        )
     if scheme := other_scheme(target):
         hint = "for a store other than Amazon S3, set AWS_ENDPOINT_URL"
         raise ConfigError(
-            "the output cannot be a URL of this kind", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
+            "wordpipe cannot write to a URL of this kind", where=f"{scheme}…", expected="s3://BUCKET/KEY", hint=hint
         )
     for folder in target.absolute().parents:
         if is_artifact(folder):
@@ -287,7 +289,7 @@ class Artifact:
 
     def read_array(self, name: str) -> "npt.NDArray[Any]":
         """Return the array of a small .npy file. Raises ArtifactError: it is none, or not whole."""
-        with self.damage_of(name, "not a readable array"):
+        with self.damage_of(name, "the file does not contain a readable array"):
             return parse_array(self.read(name))
 
     def fact(self, name: str, kind: type[T], default: T | None = None, *, least: int | None = None) -> T:
@@ -305,7 +307,7 @@ class Artifact:
             ArtifactError: the artifact has no such file, or is closed.
         """
         if self.is_closed:
-            raise ArtifactError("the artifact is closed", where=self.path, hint="open the artifact again")
+            raise ArtifactError("the artifact is already closed", where=self.path, hint="open the artifact again")
         self._entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
         return io.BufferedReader(_PositionedFile(fd, self.path / name))
@@ -322,9 +324,7 @@ class Artifact:
         """
         ours = {MANIFEST, *self.names()}
         if extra := [name for name in files_under(self._folder) if name not in ours]:
-            raise self._corrupt(
-                extra[0], "a file that wordpipe did not write", hint="move the file out of the artifact"
-            )
+            raise self._corrupt(extra[0], "wordpipe did not write this file", hint="move the file out of the artifact")
         done = 0
         for entry in self.manifest.outputs:
             self._check_hash(entry, cache)
@@ -398,7 +398,7 @@ class Artifact:
     def _entry(self, name: str) -> OutputEntry:
         """Return the entry of a file in the manifest."""
         if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
-            raise self._corrupt(name, f"the {self.kind} artifact does not have this file")
+            raise self._corrupt(name, f"the manifest of the {self.kind} artifact does not list this file")
         return found
 
     def _corrupt(self, name: str, what: str, **more: str) -> ArtifactError:
@@ -450,8 +450,10 @@ def input_of(artifact: Path, entry: InputEntry) -> tuple[Path, Manifest] | None:
 def _check_kind(manifest: Manifest, kinds: tuple[Kind, ...], where: Path) -> None:
     """Refuse an artifact of another kind than these; none means any."""
     if kinds and manifest.kind not in kinds:
-        hint, expected = f"make the right kind with: wordpipe {_MADE_BY[kinds[0]]}", " or ".join(kinds)
-        raise ArtifactError("wrong kind of artifact", where=where, got=manifest.kind, expected=expected, hint=hint)
+        hint, expected = f"to make an artifact of the right kind: wordpipe {_MADE_BY[kinds[0]]}", " or ".join(kinds)
+        raise ArtifactError(
+            "the artifact is of the wrong kind", where=where, got=manifest.kind, expected=expected, hint=hint
+        )
 
 
 class BundledFiles(Mapping[str, bytes]):

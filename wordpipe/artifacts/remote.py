@@ -175,7 +175,7 @@ def fetch_artifact(url: Url, on_bytes: OnBytes | None = None) -> Path:
                     hint = f"make the artifact again: wordpipe {found.manifest.command} … -o {url} --fresh"
                     raise DamageError("a file of the artifact is missing", where=str(error), hint=hint) from None
                 time.sleep(_MOMENT_S)  # its writer may be looking whether all is there
-    what = "the artifact was replaced again and again while it was being read"
+    what = "the artifact was replaced several times while it was being read"
     raise ArtifactError(what, where=str(url), hint="run the command again")
 
 
@@ -233,8 +233,10 @@ def fetch_objects(url: Url, on_bytes: OnBytes | None = None) -> str | None:
             continue
         except _OF_NAMES[1:]:
             what = "an object and a folder have the same name, which is not possible on a disk"
-            raise InputError(what, where=str(url), hint="select the objects with a pattern") from None
-    what = "the objects were changed again and again while they were being read"
+            raise InputError(
+                what, where=str(url), hint="use a pattern (*) that selects only the object or only the folder"
+            ) from None
+    what = "the objects changed several times while they were being read"
     raise InputError(what, where=str(url), hint="run the command again")
 
 
@@ -281,9 +283,11 @@ def _file_name(bucket: str, one: StoredObject) -> str:
     """Return the name of the file that an object becomes. Raises InputError: no file can have the object's name."""
     parts = one.key.split("/")
     if {"", ".", "..", "s3:"} & {*parts} or "\0" in one.key or any(len(p.encode()) > LONGEST_NAME for p in parts):
-        hint = "select the other objects with a pattern"
+        hint = "use a pattern (*) that does not select this object"
         raise InputError(
-            "a file on a disk cannot have the name of this object", where=f"s3://{bucket}/{one.key}", hint=hint
+            "the name of this object cannot be the name of a file on a disk",
+            where=f"s3://{bucket}/{one.key}",
+            hint=hint,
         )
     return f"{bucket}/{one.key}"
 
@@ -311,7 +315,7 @@ def _new_copy(copy: Path, is_whole: Callable[[], bool]) -> Iterator[Path]:
             with suppress(OSError):  # it is there by now, from another process
                 new.rename(copy.parent)
         if not is_whole():
-            raise StorageError("the copy could not be put in place", where=copy)
+            raise StorageError("the copy could not be moved to its place in the cache", where=copy)
         _prune(home, copy.parent)
     # a full disk, or no permission
     except OSError as error:
@@ -438,7 +442,7 @@ def _fetch(
                     hashes[one.key] = hasher.hexdigest()
                     if one.blake3 not in (None, hashes[one.key]):
                         what = "the object differs from its entry in the manifest"
-                        hint = f"make the artifact again: its files in the bucket are damaged ({url})"
+                        hint = f"make the artifact again, because its files in the bucket are damaged ({url})"
                         raise DamageError(what, where=f"s3://{bucket.name}/{one.key}", hint=hint)
         # what is under way when something fails is given up
         finally:
@@ -475,7 +479,7 @@ class RemoteOutput:
 
     def __init__(self, url: Url, kind: Kind) -> None:
         if not url.key:
-            raise ConfigError("the output needs a name in the bucket", where=str(url), expected="s3://BUCKET/KEY")
+            raise ConfigError("the output needs a name inside the bucket", where=str(url), expected="s3://BUCKET/KEY")
         self.url = url
         self._bucket = open_bucket(url.bucket)
         # where it is made
@@ -498,19 +502,20 @@ class RemoteOutput:
         try:
             found = read_remote_manifest(self._bucket, self.url)
         except ArtifactError:
-            what = f"the output has a {MANIFEST} that is damaged or not from wordpipe, so nothing is replaced"
+            what = f"the {MANIFEST} of the output is damaged, or wordpipe did not write it, so nothing is replaced"
             raise StorageError(what, where=where, hint=f"remove the objects yourself, or {ELSEWHERE}") from None
         if found is not None and found.manifest.kind != kind:
             there = found.manifest.kind
             what = (
-                f"the output is an artifact of the kind {there}, which a new artifact of the kind {kind} would replace"
+                f"the output already contains an artifact of the kind {there}; "
+                f"an artifact of the kind {kind} cannot replace an artifact of another kind"
             )
             raise ArtifactError(what, where=where, hint=ELSEWHERE)
         below = len(self.url.key) + 1
         for one in self._bucket.list(self.url.key):
             name = one.key[below:]
             if name != MANIFEST and not _SENT_FILE.fullmatch(name):
-                what = f"there are other objects below the output ({name})"
+                what = f"the output already contains other objects ({name})"
                 raise StorageError(what, where=where, hint=ELSEWHERE)
         return found
 
@@ -572,13 +577,15 @@ class RemoteOutput:
         try:
             return self._bucket.write_if(key, data, None if self._before is None else self._before.stored.e_tag)
         except Replaced:
-            raise LockedError("another run has published to this URL in the meantime", where=str(self.url)) from None
+            raise LockedError(
+                "while this run was working, another run wrote an artifact to this URL", where=str(self.url)
+            ) from None
 
     def _explained(self, error: WordpipeError | OSError, folder: Path) -> WordpipeError:
         """Return the error of an upload with the folder of the artifact, and how to send it again."""
-        on = f"the complete artifact is in {folder}; send the folder with: wordpipe copy {folder} {self.url}"
+        on = f"the complete artifact is in {folder}; to upload it again: wordpipe copy {folder} {self.url}"
         if isinstance(error, OSError):
-            what = (error.strerror or "input or output failed").lower()
+            what = (error.strerror or "reading or writing failed").lower()
             return StorageError(what, where=error.filename or str(self.url), hint=on)
         hint = f"{error.hint}; {on}" if error.hint else on
         return type(error)(error.what, where=error.where, got=error.got, expected=error.expected, hint=hint)

@@ -78,7 +78,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(
-            f"one object has the name {next(name for name in found if names.count(name) > 1)[:100]!r} twice"
+            f"the name {next(name for name in found if names.count(name) > 1)[:100]!r} occurs twice in one JSON object"
         )
     return found
 
@@ -152,7 +152,7 @@ def array_bytes(shape: tuple[int, ...], kind: "np.dtype[Any]", have: int) -> Non
     for size in shape:
         wanted *= size
     if wanted != have:
-        raise ValueError(f"the numbers have {have:,} bytes, but the header promises {wanted:,}")
+        raise ValueError(f"the array has {have:,} bytes, but its header says {wanted:,} bytes")
 
 
 def parse_array(data: bytes) -> "npt.NDArray[Any]":
@@ -322,7 +322,7 @@ def read_fact(
     # a number beyond 2^53 is a count of nothing, and no library takes it
     is_odd = isinstance(value, int | float) and not (-_EXACT < value < _EXACT and (least is None or value >= least))
     if type(value) is not kind or is_odd:
-        expected = f"{name}: {kind.__name__}" + ("" if least is None else f", at least {least}")
+        expected = f"{name}: {kind.__name__}" + ("" if least is None else f" (at least {least})")
         got = value if isinstance(value, bool | int | float) else repr(value)
         what = "a value is missing" if value is None else "a value is wrong"
         raise DamageError(what, where=where, got=str(got)[:60], expected=expected)

@@ -349,9 +349,9 @@ def misfit_of(found: pa.Schema, file: str) -> str | None:
     wants_vector = stem in _WITH_VECTORS and is_part
     for name in [*needed, *(["vector"] if wants_vector else [])]:
         if found.get_field_index(name) < 0:  # not there, or twice
-            return f"no column {name}"
+            return f"the table has no column {name}"
     if stem == "predictions" and predicted_task(found) is None:
-        return "no column with predictions"
+        return "the table has no column with predictions"
     # columns of ours must have our types
     for field in found:
         if field.name == "vector" and wants_vector:

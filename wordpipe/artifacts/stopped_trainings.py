@@ -60,9 +60,12 @@ class StoppedRun:
         """Return the error that a stopped training is not an artifact yet, and how to continue or to finish the training."""
         name = shlex.quote(str(self.output))
         command = f"wordpipe {self.command} … -o {name}" if self.command else "the command of the first run"
-        hint = f"continue with: {command} (as before); or make a model from the work so far: wordpipe finish {name}"
+        hint = (
+            f"to continue the training: {command} (with the same options); "
+            f"to make a model from the last checkpoint: wordpipe finish {name}"
+        )
         return ArtifactError(
-            f"not an artifact yet: its training was stopped at {self.stands_at}, or is still running",
+            f"this is not an artifact yet, because its training was stopped at {self.stands_at}, or is still running",
             where=self.output,
             hint=hint,
         )

@@ -162,7 +162,7 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
             found, rows = part.schema_arrow, part.metadata.num_rows
         if (misfit := misfit_of(found, name)) is not None:
             raise DamageError(
-                "not a table that wordpipe wrote", where=artifact.path / name, got=misfit, hint=artifact.make_again
+                "wordpipe did not write this table", where=artifact.path / name, got=misfit, hint=artifact.make_again
             )
         if (expected := artifact.rows_of(name)) not in (None, rows):
             what = "the number of rows in the table has changed"
@@ -377,7 +377,7 @@ def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
     if ROWS_WITHOUT_VECTOR not in artifact.names():
         return np.zeros(0, np.int64)
     rows: NDArray[np.int64] = artifact.read_array(ROWS_WITHOUT_VECTOR)
-    with artifact.damage_of(ROWS_WITHOUT_VECTOR, "not a list of row numbers"):
+    with artifact.damage_of(ROWS_WITHOUT_VECTOR, "the file does not contain a list of row numbers"):
         ends = np.concatenate([[-1], rows, [row_count(artifact, artifact.kind)]])
         if rows.dtype != np.int64 or rows.ndim != 1 or (np.diff(ends) <= 0).any():
             raise ValueError(f"{rows.dtype}{rows.shape}")

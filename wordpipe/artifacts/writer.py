@@ -62,7 +62,7 @@ class HashedFile(io.RawIOBase):
     def write(self, data: Buffer, /) -> int:
         """Write all of `data`."""
         if self.closed:  # its descriptor may be another file's by now
-            raise ValueError(f"write to the closed file {self._path}")
+            raise ValueError(f"the file {self._path} is closed and cannot be written")
         view = memoryview(data)
         view = view.cast("B") if view.nbytes else memoryview(b"")  # a view without elements cannot be cast
         try:
@@ -187,7 +187,8 @@ class ArtifactWriter(_NewFolder):
         (self.path / _MANIFEST_PART).rename(self.path / MANIFEST)  # its presence says that the folder is whole
         failpoint("publish.manifest_named")
         recorded = sorted([MANIFEST, *(entry.path for entry in manifest.outputs)])
-        assert files_at(self.path) == recorded, f"the manifest lists {recorded}, the folder holds {files_at(self.path)}"
+        there = files_at(self.path)
+        assert there == recorded, f"the manifest lists the files {recorded}, but the folder contains the files {there}"
         sync_folders(self.path)
         check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
         with signals_held():
@@ -223,7 +224,9 @@ def check_output(path: Path, *, replace: bool = True) -> None:
         )
     parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     if not parent.is_dir():
-        raise StorageError("this is not a folder, so the output cannot be inside", where=parent, hint=ELSEWHERE)
+        raise StorageError(
+            "the output cannot be written here, because this is not a folder", where=parent, hint=ELSEWHERE
+        )
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError("permission denied: this user may not write in the folder", where=parent, hint=ELSEWHERE)
 
@@ -300,7 +303,7 @@ def refuse_other(path: Path, names: AbstractSet[str]) -> None:
         raise StorageError("the output path must end in a name, not in . or ..", where=path, hint=ELSEWHERE)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise StorageError(
-            "the output is an existing file or link, but this format is a folder", where=path, hint=ELSEWHERE
+            "the output is an existing file or link, but this format needs a folder", where=path, hint=ELSEWHERE
         )
     if path.exists() and (other := [name for name in files_at(path) if name not in names]):
         raise StorageError(f"the folder contains other files ({other[0]})", where=path, hint=ELSEWHERE)

@@ -123,7 +123,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         at = re.search(r"at line (\d+)", str(error))
         line = data.decode("utf-8-sig").splitlines()[int(at[1]) - 1 : int(at[1])] if at else []
         got = line[0].strip()[:200] if line else None
-        advice = 'a text must be in quotes: name = "text"' if "Invalid value" in str(error) else None
+        advice = 'write a text value in quotes, for example: name = "text"' if "Invalid value" in str(error) else None
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path, got=got, hint=advice) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"not a TOML file: {str(error)[:200]}", where=path) from None
@@ -153,7 +153,7 @@ def read_stages(config: Path) -> list[Stage]:
     bodies = table.get("stage", {})
     if not isinstance(bodies, dict) or not bodies:
         hint = "add a [stage.NAME] table with a command, or write a new file: wordpipe init"
-        problems.append(ConfigError("the file describes no stages", where=config, hint=hint))
+        problems.append(ConfigError("the file does not contain any stages", where=config, hint=hint))
         raise_together(problems, config)
     makes = {name: _makes(body) for name, body in bodies.items()}
     stages: list[Stage] = []
@@ -171,7 +171,7 @@ def read_stages(config: Path) -> list[Stage]:
     except ConfigError as error:
         problems.append(error)
     except RecursionError:
-        problems.append(ConfigError("the chain of stages is too long: hundreds of stages", where=config))
+        problems.append(ConfigError("too many stages (hundreds) depend on each other in one chain", where=config))
     raise_together(problems, config)
     return ordered
 
@@ -282,8 +282,8 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
     where = f"{config} [stage.{name if len(name) <= 60 else f'{name[:60]}…'}]"
     # the name, which is a folder in workdir, and the command
     if not _NAME.fullmatch(name) or len(name) > 200:
-        expected = "letters, digits, - _ and . (the folder of the stage in workdir)"
-        raise ConfigError("a stage cannot have this name", where=where, expected=expected)
+        expected = "letters, digits, - _ and . (the name is also the name of a folder in workdir)"
+        raise ConfigError("this name is not allowed for a stage", where=where, expected=expected)
     if not isinstance(body, dict):
         raise ConfigError("a stage must be a table: [stage.NAME]", where=where)
     body = dict(body)
@@ -319,7 +319,9 @@ def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[Word
         len(inputs) > len(command.arguments) and not command.arguments[-1].many
     ):
         expected = " ".join(argument.name for argument in command.arguments)
-        raise ConfigError(f"{command.name} needs other inputs", where=where, got=shown_value(inputs), expected=expected)
+        raise ConfigError(
+            f"wrong number of inputs for {command.name}", where=where, got=shown_value(inputs), expected=expected
+        )
     return Stage(name, command, tuple(inputs), body, as_path(workdir) / name, keep)
 
 
@@ -337,22 +339,28 @@ def _wrong_names(stage: Stage, makes: Mapping[str, str | None], config: Path) ->
             # a stage where sources of text are read
             elif not argument.kinds:
                 reads = "a file of another program" if argument.entry else "sources of text"
-                yield ConfigError(f"{takes} reads {reads}, but {name} is a stage", where=where)
+                yield ConfigError(f"{takes} reads {reads}, but its input {name} is a stage", where=where)
             elif makes[name] is not None and makes[name] not in argument.kinds:
                 # a stage that makes another kind
                 fitting = [other for other, kind in makes.items() if kind in argument.kinds]
                 hint = f"stages that make {wanted}: {', '.join(fitting) or 'none yet'}"
                 got = f"{name}, which makes {makes[name]}"
-                yield ConfigError(f"{takes} needs {wanted} as this input", where=where, got=got, hint=hint)
+                yield ConfigError(
+                    f"this input of {takes} must be of the kind {wanted}", where=where, got=got, hint=hint
+                )
             elif len(names) > 1:
-                yield ConfigError(f"{takes} takes one {wanted}, or sources of text", where=where, got=", ".join(names))
+                yield ConfigError(
+                    f"the inputs of {takes} must be exactly one {wanted}, or any number of text sources",
+                    where=where,
+                    got=", ".join(names),
+                )
     # each setting that names a stage
     fields = stage.command.load_settings().artifact_fields()
     for setting, name in stage.artifacts.items():
         kind = makes.get(name)
         if kind is not None and kind not in fields[setting]:
             fitting = [other for other, one in makes.items() if one in fields[setting]]
-            fits = f"stages that fit: {', '.join(fitting)}" if fitting else None
+            fits = f"stages of the right kind: {', '.join(fitting)}" if fitting else None
             got, expected = f"{name}, which makes {kind}", f"{' or '.join(fields[setting])}"
             yield ConfigError(
                 f"{setting} names a stage of the wrong kind", where=where, got=got, expected=expected, hint=fits
@@ -379,7 +387,7 @@ def _in_order(stages: list[Stage], config: Path) -> list[Stage]:
 
 
 def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
-    raise ConfigError("stages need each other in a circle", where=config, got=" → ".join((*path, again)))
+    raise ConfigError("the stages depend on each other in a circle", where=config, got=" → ".join((*path, again)))
 
 
 def check_sources(given: list[str], places: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:

@@ -24,9 +24,9 @@ from wordpipe.pipeline.run import Pipeline
 from wordpipe.stages import Estimate, PathLike, Size, public, size_of_sources, storage_errors, total
 
 WHY = (
-    "a static encoder, trained on your own text, and an index that is searched by vectors and words together."
-    " Quality of the ranking (nDCG@10, mean over four collections): 49.5 of 100; words alone (BM25): 46.1;"
-    " words alone with feedback from the first answers: 48.3"
+    "a static encoder that is trained on your own text, and hybrid search (by vectors and by words)."
+    " Mean nDCG@10 on four test collections (0 to 100): 49.5 with hybrid search; 46.1 with words only (BM25);"
+    " 48.3 with words only and a second search that uses the first answers"
 )
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
 
@@ -208,11 +208,13 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
     keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
     if "text_field" in chosen and "id_field" not in chosen:
         why = (
-            "but the values of this field differ in all of the first records"
+            "but this field has a different value in each of the first records"
             if id_like
-            else "so replace NAME if one of the fields is an id"
+            else "so replace NAME by the name of a field that contains ids"
         )
-        keys.append(f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}; answers show the value")
+        keys.append(
+            f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}; search results show the id"
+        )
     text = text[:begin] + "\n".join(keys) + text[end:]
     if "unit" in chosen:  # records: many documents, each of which says one thing
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))

@@ -115,10 +115,12 @@ def report_pipeline(
     # refuse what cannot be written
     if url_of(place) is not None:
         hint = "copy the artifacts first: wordpipe copy URL FOLDER"
-        raise ConfigError("a report needs a folder of this machine, not a URL", where="folder", got=folder, hint=hint)
+        raise ConfigError(
+            "a report can be made only for a local folder, not for a URL", where="folder", got=folder, hint=hint
+        )
     if target.is_dir() or str(target) == "-":
         raise ConfigError(
-            "the output of a report must be a file", where="output", got=output, hint="use for example -o report.html"
+            "the output of a report must be a file", where="output", got=output, hint="for example, use: -o report.html"
         )
     check_output(target, replace=replace)
     # the artifacts, and the states of their stages
@@ -162,7 +164,11 @@ def _statuses(folder: Path, config: PathLike | None) -> tuple[list[StageStatus],
             return [pipeline.status_of(state) for state in pipeline.states()], beside.name, []
         except (WordpipeError, OSError) as error:
             what = error.message if isinstance(error, WordpipeError) else str(error)
-            return [], "", [f"{beside.name} could not be read, so stale stages are not known: {what}"]
+            return (
+                [],
+                "",
+                [f"{beside.name} could not be read, so the report cannot tell which stages are stale: {what}"],
+            )
     return [], "", []
 
 
@@ -201,9 +207,13 @@ def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
     with storage_errors(folder):
         places = [folder] if is_artifact(folder) else [*_places(folder, _DEPTH)][: _MOST + 1]
     if not places:
-        hint = "wordpipe run makes the artifacts of a pipeline in a folder: workdir in wordpipe.toml"
-        raise InputError("no artifact is in this folder", where=folder, hint=hint)
-    notes = [f"more than {_MOST} artifacts: the others are left out"] if len(places) > _MOST else []
+        hint = "to make the artifacts of a pipeline: wordpipe run; the key workdir in wordpipe.toml names their folder"
+        raise InputError("this folder does not contain any artifacts", where=folder, hint=hint)
+    notes = (
+        [f"the folder contains more than {_MOST} artifacts; the report shows only the first {_MOST}"]
+        if len(places) > _MOST
+        else []
+    )
     found = [_read(place, _name_of(place, folder), run) for place in places[:_MOST]]
     evaluations, unread = _evaluations(folder)
     return FoundPipeline(tuple(_in_order(_connected(found))), evaluations, (*notes, *unread))
@@ -241,9 +251,9 @@ def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
     """Read one artifact for the report; of a damaged one the manifest, if it can be read."""
     # without a manifest: broken, or not finished yet
     if is_broken_artifact(place):
-        return FoundArtifact(name, place, damage="its manifest is missing, or not from wordpipe")
+        return FoundArtifact(name, place, damage="the manifest of this artifact is missing or is not from wordpipe")
     if not is_artifact(place):
-        one = FoundArtifact(name, place, damage="not finished: its training is still running, or was stopped")
+        one = FoundArtifact(name, place, damage="not finished, because the training is still running or was stopped")
         return replace(one, logs=tuple(_logs(place, run.report)))
     # open the artifact; of a damaged one only the manifest is read
     damage = ""

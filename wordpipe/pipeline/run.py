@@ -466,9 +466,8 @@ def stage_from_file(where: str, command: str) -> tuple[Pipeline, Stage] | dict[s
     fitting = [s for s in pipeline.stages if s.command.name == command and wanted in ("", s.name)]
     if len(fitting) != 1:
         names = ", ".join(s.name for s in pipeline.stages if s.command.name == command) or "none"
-        what = f"stages with the command {command!r}: {names}"
         raise ConfigError(
-            f"the file must have exactly one stage for this command; {what}",
+            f"the file must contain exactly one stage with the command {command!r}; its stages with this command: {names}",
             where=name,
             hint=f"choose one: --config {name}#NAME",
         )

@@ -119,7 +119,7 @@ class Bucket:
         def ask() -> bytes:
             data = bytes(self._obstore.get(self._store, key, options=options).bytes())
             if len(data) != end - start:  # a connection that ended early
-                raise ConnectionError(f"{len(data)} of {end - start} bytes")
+                raise ConnectionError(f"the store sent only {len(data)} of {end - start} bytes")
             return data
 
         return self._tried(key, ask, conditional=True)
@@ -214,8 +214,8 @@ class Bucket:
             except BaseException as error:
                 if not _is_the_librarys(error):
                     raise
-                hint = f"check {', '.join(_SETTINGS)}, and the name of the object"
-                raise StorageError("the request cannot be made", where=str(where), hint=hint) from None
+                hint = f"check the environment variables {', '.join(_SETTINGS)}, and the name of the object"
+                raise StorageError("the request could not be sent", where=str(where), hint=hint) from None
             # try again after a pause
             if not passes or pause is None:
                 raise problem from None
@@ -260,14 +260,14 @@ def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
         hint = "free some space in the bucket, or raise its quota; then run the same command again"
         return StorageError("the store has no space left", where=str(where), got=got, hint=hint), False
     if code == "NotImplemented" or status == 501 or kind == "NotSupportedError":
-        what = "the store does not support conditional writes, so a second writer would not be noticed"
-        hint = "outputs need a store with If-None-Match and If-Match; inputs can be read from any store"
+        what = "the store does not support conditional writes, so wordpipe could not detect a second writer"
+        hint = "write to a store that supports If-None-Match and If-Match; for inputs, any store works"
         return StorageError(what, where=str(where), got=got, hint=hint), False
     # no permission, or a name that is no path
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
         return _forbidden(where, got), False
     if kind == "InvalidPathError":
-        return InputError("a file on a disk cannot have the name of this object", where=str(where)), False
+        return InputError("the name of this object cannot be the name of a file on a disk", where=str(where)), False
     # by the number: another region, a refusal, a failure of the store
     if status is not None and 300 <= status < 400:
         hint = "set AWS_REGION to the region of the bucket"
@@ -287,17 +287,17 @@ def _problem(error: Exception, where: Url) -> tuple[WordpipeError, bool]:
         if _TIMED_OUT.search(said)
         else "the store cannot be reached, or the connection was lost"
     )
-    return StorageError(what, where=str(where), hint=f"{hint}, then run the same command again"), True
+    return StorageError(what, where=str(where), hint=f"{hint}; then run the same command again"), True
 
 
 def _forbidden(where: Url, got: str | None) -> StorageError:
     """Return the error that the store denied permission, with or without keys."""
     if has_keys():
-        hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and the permissions of these keys"
+        hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and the permissions of the keys"
         return StorageError(
-            "the store does not allow this request with these keys", where=str(where), got=got, hint=hint
+            "the store does not allow this request with the given keys", where=str(where), got=got, hint=hint
         )
-    hint = "without AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, only public objects can be read"
+    hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; without these keys, only public objects can be read"
     return StorageError("the store does not allow this request without keys", where=str(where), got=got, hint=hint)
 
 
@@ -318,7 +318,10 @@ def _setting(names: Iterable[str], form: re.Pattern[str], expected: str) -> str:
                 strange = not value.isprintable() or value != value.strip()
                 hint = "the value contains a space, a line end or another invisible character" if strange else None
                 raise ConfigError(
-                    "the value of this environment variable cannot be used", where=name, expected=expected, hint=hint
+                    "this environment variable has a value that cannot be used",
+                    where=name,
+                    expected=expected,
+                    hint=hint,
                 )
             return value
     return ""
@@ -334,7 +337,7 @@ def _endpoint() -> str:
     except ValueError:
         port = 0
     if port == 0:
-        raise ConfigError("not a valid address of a store", where="AWS_ENDPOINT_URL", expected=expected)
+        raise ConfigError("this is not a valid address of a store", where="AWS_ENDPOINT_URL", expected=expected)
     return found
 
 

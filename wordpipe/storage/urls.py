@@ -76,16 +76,16 @@ def url_of(path: object) -> Url | None:
         if part == ".." and len(found) > 1:
             found.pop()
         elif part == "..":
-            raise ConfigError("the path leads out of the bucket: too many ..", where=_MASKED)
+            raise ConfigError("the path contains too many .. and leads out of the bucket", where=_MASKED)
         elif part not in ("", "."):
             found.append(part)
     # no keys in the URL, and a name that a bucket can have
     if not found or "@" in found[0]:
-        hint = "set the keys in the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
-        raise ConfigError("not the URL of an object", where=_MASKED, expected="s3://BUCKET/KEY", hint=hint)
+        hint = "set keys in environment variables, not in the URL: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+        raise ConfigError("this is not the URL of an object", where=_MASKED, expected="s3://BUCKET/KEY", hint=hint)
     if not _BUCKET.fullmatch(found[0]):
         allowed = "at least 2 characters: letters, digits, -, _ and ."
-        raise ConfigError("not a valid bucket name", where=_MASKED, got=found[0], expected=allowed)
+        raise ConfigError("this is not a valid bucket name", where=_MASKED, got=found[0], expected=allowed)
     return Url(found[0], "/".join(found[1:]))
 
 
