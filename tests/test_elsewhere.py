@@ -83,7 +83,7 @@ def test_the_command_line_says_options(cli, tmp_path):
     def hint(*arguments):
         return cli(*arguments, "-o", tmp_path / "o").err.splitlines()[1]
 
-    assert "did you mean --lr? All options: wordpipe train mlm --help" in hint(
+    assert "did you mean --lr? To see all options: wordpipe train mlm --help" in hint(
         "train", "mlm", "t", "--learning-rate", 1
     )
     assert "did you mean --dim? " in hint("train", "word2vec", "t", "--vector-size=3")

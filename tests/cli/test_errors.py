@@ -30,9 +30,9 @@ def shell(line, **more):
     ("args", "what", "hint"),
     [
         (["query", "x", "y", "--modus", "z"], "unknown option --modus",
-         "did you mean --mode? All options: wordpipe query --help"),
+         "did you mean --mode? To see all options: wordpipe query --help"),
         (["tokenize", "x", "-o", "y", "--vocab-sise", "5"], "unknown option --vocab-sise",
-         "did you mean --vocab-size? All options: wordpipe tokenize --help"),
+         "did you mean --vocab-size? To see all options: wordpipe tokenize --help"),
         (["tokenise"], "unknown command 'tokenise'. Did you mean tokenize?", "wordpipe --help"),
         (["query"], "missing argument 'INDEX|WORDS'", "wordpipe query --help"),
         (["query", "x", "-k", "y"], "invalid value for '-k': 'y' is not a whole number", "wordpipe query --help"),
@@ -338,7 +338,10 @@ def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
         ("ask run/index x", "Did you mean query?"),
         ("find run/index x", "Did you mean query?"),
         ("qurey run/index x", "Did you mean query?"),
-        ("query run/index x -o hits.json", "hint: results are printed to standard output: add > FILE"),
+        (
+            "query run/index x -o hits.json",
+            "hint: this command has no output option; to save its results in a file, add: > FILE",
+        ),
     ],
 )
 def test_what_other_programs_call_it_is_answered_with_ours(cli, words, hint):
@@ -352,7 +355,7 @@ def test_a_text_without_quotes_in_a_config_is_shown(cli, tmp_path):
     config.write_text('workdir = "run"\n[stage.corpus]\ncommand = "ingest"\ntext_field = report\n')
     found = cli("status", config).err
     assert "(at line 4, column 14); got text_field = report\n" in found
-    assert found.endswith('hint: a text must be in quotes: name = "text"\n')
+    assert found.endswith('hint: write a text value in quotes, for example: name = "text"\n')
     config.write_text("[stage.corpus\n")
     assert "hint" not in cli("status", config).err
 

@@ -19,8 +19,8 @@ def test_a_line_per_word_in_a_pipe(cli, pair):  # noqa: F811
         assert cells[:4] == [f"{one['surprise']:.2f}", one["word"], f"{one['moved']:.2f}", f"{one['kept']:.2f}"]
         assert cells[4] == ", ".join(near for near in before if near not in after)
         assert cells[5] == ", ".join(near for near in after if near not in before)
-    assert "300 words compared of 300 that both tables have\n" in result.err
-    assert f"only in {pair[1]}: 3 words: q, r" in result.err
+    assert "compared 300 of the 300 words that are in both tables\n" in result.err
+    assert f"words that are only in {pair[1]}: 3 (q, r" in result.err
     assert cli("diff", *pair, "-q").err == ""
 
 
@@ -31,8 +31,8 @@ def test_a_table_did_not_move_from_itself(cli, pair):  # noqa: F811
 def test_unknown_words_are_named(cli, pair):  # noqa: F811
     result = cli("diff", *pair, "--word", "x", "--word", "wurd7", "--word", "word9")
     assert (result.code, result.out.split("\t")[1]) == (0, "word9")
-    assert f"x: only in {pair[0]}" in result.err
-    assert "unknown: wurd7 (did you mean word7" in result.err
+    assert f"the word x is only in {pair[0]}" in result.err
+    assert "unknown word: wurd7 (did you mean word7" in result.err
     result = cli("diff", *pair, "--word", "x")
     assert (result.code, result.out) == (3, "")
     assert cli("diff", *pair, "-k", 0).code == 2

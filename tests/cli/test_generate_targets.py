@@ -126,12 +126,12 @@ def test_a_line_that_is_too_long_leaves_its_place(asked, model, tmp_path, monkey
     found = asked("--prompts", tmp_path / "german")
     first, second, third = found.out.split("\n")[:-1]
     assert (first, second, third) == tuple(on_a_line(one.text) for one in made(model, ["Honey", "", "Water"]))
-    assert "line 2: longer than 30 characters" in found.err
+    assert "skipped line 2 of " in found.err
 
 
 def test_bytes_that_are_no_utf_8_are_replaced_and_said(asked, tmp_path):
     (tmp_path / "latin").write_bytes(b"Honey\nSea\xe9 [MASK]\n")
-    said = f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 2\n"
+    said = f"invalid UTF-8 was replaced by U+FFFD in line 2 of {tmp_path / 'latin'}\n"
     found = asked("--prompts", tmp_path / "latin", "--json")
     assert said in found.err
     assert json.loads(found.out.splitlines()[1])["source"] == "Sea\ufffd [MASK]"
@@ -260,7 +260,7 @@ def test_a_denoiser_fills(cli, handbook, tmp_path, monkeypatch):
     assert found[0].keys() == {"text", "rank", "filled", "spans", "score", "logprob"}
     (tmp_path / "latin").write_bytes(b"Sea\xe9 [MASK]\n")
     found = cli("fill", path, "--texts", tmp_path / "latin", *QUICK)
-    assert f"replaced invalid UTF-8 by U+FFFD: {tmp_path / 'latin'}, line 1\n" in found.err
+    assert f"invalid UTF-8 was replaced by U+FFFD in line 1 of {tmp_path / 'latin'}\n" in found.err
     monkeypatch.setattr("wordpipe.cli.infer.sys.stdout.isatty", lambda: True)
     shown = cli(*asked).out.splitlines()
     assert f"{want.fillings[0].score:.4f}" in shown[1]

@@ -159,7 +159,7 @@ def test_experts_options_are_parsed_and_shown_by_help_all_alone(sample):
     assert "--text" in page
     assert "rate" not in short
     assert "--rate" not in page
-    heading = page.index("Settings without an option (--set NAME=VALUE")
+    heading = page.index("Settings without an option (use --set NAME=VALUE")
     assert re.search(r"^  rate +how fast; or how slow \(> 0\)  \[default: 0.5\]$", page[heading:], re.MULTILINE)
     assert sample("x", "-o", "y", "--text", "b").code == 0
     assert _GIVEN[0]["text"] == "b"
@@ -185,7 +185,7 @@ def test_set_takes_values_as_toml_does(sample, tmp_path):
         (["--rate=0.9"], "use --set rate=0.9,"),
         (["--no-wise"], "use --set wise=false,"),
         (["--wise"], "use --set wise=true,"),
-        (["--set", "rate"], "--set rate: give NAME=VALUE\n"),
+        (["--set", "rate"], "--set rate: the value of --set must have the form NAME=VALUE\n"),
         (["--set", "rate=0.1", "--set", "rate=0.2"], "rate is given twice"),
         (["--size", "4", "--set", "size=5"], "size is given twice"),
         (["--set", "rate=fast"], "rate = 'fast' should be a valid number"),

@@ -19,7 +19,7 @@ def test_questions_in_wide_encodings_are_refused(encoding, text):
     file = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
     with pytest.raises(InputError, match=r"UTF-(16|32)") as caught:
         list(bounded_lines(file, "questions.txt"))
-    assert caught.value.hint.startswith("iconv -f UTF-")
+    assert caught.value.hint.startswith("convert the text with: iconv -f UTF-")
 
 
 def test_the_mark_of_a_files_begin_is_no_part_of_a_query(built, cli, tmp_path):
@@ -44,7 +44,7 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_said(built, cli, tmp_path):
     found = cli(*asked, "--queries", tmp_path / "queries")
     queries = dict.fromkeys(json.loads(line)["query"] for line in found.out.splitlines())
     assert [*queries] == ["water", "salt caf\ufffd", "", "\ufffd\ufffd\ufffd salt"]
-    said = "replaced invalid UTF-8 by U+FFFD in 2 lines, the first: {}, line 2\n"
+    said = "invalid UTF-8 was replaced by U+FFFD in 2 lines (the first is line 2) of {}\n"
     assert said.format(tmp_path / "queries") in found.err
     assert cli(*asked, "--queries", tmp_path / "queries", "-q").err == ""
     piped = subprocess.run(
@@ -53,7 +53,7 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_said(built, cli, tmp_path):
     assert piped.stdout.decode() == found.out
     assert said.format("standard input") in piped.stderr.decode()
     (tmp_path / "queries").write_bytes(b"\xef\xbb\xbfsalt \xe9")
-    assert f"by U+FFFD: {tmp_path / 'queries'}, line 1\n" in cli(*asked, "--queries", tmp_path / "queries").err
+    assert f"by U+FFFD in line 1 of {tmp_path / 'queries'}\n" in cli(*asked, "--queries", tmp_path / "queries").err
     (tmp_path / "queries").write_text("salt \ufffd ð é\n")
     assert "UTF-8" not in cli(*asked, "--queries", tmp_path / "queries").err
 
@@ -81,7 +81,9 @@ def test_a_line_that_is_too_long_is_left_out_and_named(short, capfd, length):
     lines = list(bounded_lines(io.StringIO(f"a\n{'x' * length}\nb\n"), "queries"))
     long = length > 10
     assert lines == ["a\n", "\n" if long else "x" * length + "\n", "b\n"]
-    assert capfd.readouterr().err == ("" if not long else "skipped: queries, line 2: longer than 10 characters\n")
+    assert capfd.readouterr().err == (
+        "" if not long else "skipped line 2 of queries, because it has more than 10 characters\n"
+    )
 
 
 def test_the_last_line_may_have_no_end(short):
@@ -90,11 +92,13 @@ def test_the_last_line_may_have_no_end(short):
 
 
 def test_a_line_that_does_not_end_is_refused(short, cli, built, monkeypatch):
-    with pytest.raises(InputError, match="queries, line 1: this line does not end; got more than 100 characters"):
+    with pytest.raises(
+        InputError, match="queries, line 1: no end of this line was found; got more than 100 characters"
+    ):
         list(bounded_lines(io.StringIO("x" * 300), "queries"))
     found = cli("query", built / "words", "--queries", "/dev/zero")
     assert found.code == 3
-    assert "/dev/zero, line 1: this line does not end" in found.err
+    assert "/dev/zero, line 1: no end of this line was found" in found.err
     assert cli("query", built / "words", "--queries", "/tmp").err.startswith("wordpipe: error: /tmp: this is a folder")
 
 

@@ -168,7 +168,7 @@ def test_the_closing_lines_have_few_counts_in_words():
         )
     ] == [
         "2.0 kB read · 5 documents read · 4 documents kept · 3 documents to train on · 7 rows read",
-        "finds 98.4 % of the true 10 nearest neighbours · loss 1.5 · 0.63 MB/s",
+        "the index finds 98.4 % of the 10 true nearest neighbours · loss 1.5 · 0.63 MB/s",
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_question_without_an_index_names_the_one_in_run(cli, index, tmp_path, 
     asked = cli("query", "why tides")
     assert asked.code == 4
     assert (
-        "hint: write the index before the question: wordpipe query INDEX 'why tides'; wordpipe index makes an index"
+        "hint: write the index before the question: wordpipe query INDEX 'why tides'; to make an index: wordpipe index"
         in asked.err
     )
     copytree(index, tmp_path / "run" / "found")
@@ -147,10 +147,12 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
     wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
     found = cli("query", tmp_path / "index", "zyzzyva")
     assert found.code == 0
-    assert found.err == "zyzzyva has no vector: searched by words\n"
+    assert found.err == "no vector for: zyzzyva; the search was done only by words\n"
     assert found.out == cli("query", tmp_path / "index", "zyzzyva", "--mode", "lexical").out
     mixed = cli("query", tmp_path / "index", "zyzzyva vuvuzela water qxqxq")
-    assert mixed.err == "zyzzyva, vuvuzela have no vector: searched by words too\nunknown: qxqxq\n"
+    assert mixed.err == (
+        "no vector for: zyzzyva, vuvuzela; the search was done by vectors and by words\nunknown: qxqxq\n"
+    )
     assert cli("query", tmp_path / "index", "zyzzyva", "-q").err == ""
     dense = cli("query", tmp_path / "index", "zyzzyva water", "--mode", "dense")
     assert dense.err == "no vector for: zyzzyva\n"  # it is not unknown: the texts have it
@@ -180,7 +182,7 @@ def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path
     assert [json.loads(line)["id"] for line in alone.out.splitlines() if "rank" in line] == ["W-21"]
     some = cli("query", index, "--where", "n > 4", "-k", 3, piped="")
     assert [line.split("\t")[-1] for line in some.out.splitlines()] == ["W-5", "W-6", "W-7"]
-    assert some.err == "3 of 25 rows that match the condition; a larger -k shows more\n"
+    assert some.err == "shown: 3 of 25 rows that match the condition; to see more rows, use a larger -k\n"
     assert cli("query", index, "--where", "n > 40", piped="").code == 3
     seen = in_terminal("query", index, "--where", "n > 28", NO_COLOR="1")
     assert "notes.jsonl:30 · id W-29" in seen.text
@@ -214,7 +216,9 @@ def test_a_large_group_of_duplicates_is_cut_and_called_what_it_is(cli, tmp_path)
     assert found.out.splitlines()[0] == "# group 1: 30 texts"
     assert len(found.out.splitlines()) == 12
     assert found.out.splitlines()[-1] == "… 20 more"
-    assert "30 of 33 rows in 1 group, 435 pairs" in found.err
+    assert (
+        "number of groups: 1, with 30 of 33 rows; number of row pairs with a cosine of at least 0.95: 435" in found.err
+    )
     assert f"wordpipe doctor {sentences}" in found.err
     told = json.loads(cli("duplicates", sentences, "--json").out)
     assert len(told["shown"][0]) == told["largest"] == 30
@@ -244,8 +248,8 @@ def test_many_groups_that_chain_are_named(cli, tmp_path):
     vectors_ND = np.repeat(np.eye(20, dtype=np.float32), 2, axis=0)
     made = made_sentences(tmp_path / "pairs", vectors_ND, [f"text {row}" for row in range(40)])
     told = (
-        "100% of the rows are in groups: if A is like B, and B is like C, all three are in one group. "
-        "For smaller groups: --threshold 0.99\n"
+        "100% of the rows are in groups. If A is similar to B, and B is similar to C, then A, B and C are in one group. "
+        "To get smaller groups, use --threshold 0.99\n"
     )
     assert told in cli("duplicates", made).err
 
@@ -305,7 +309,7 @@ def words(built, tmp_path_factory):
 def test_an_unknown_word_is_answered_and_the_guess_is_named(cli, words):
     found = cli("query", words, "watery", "-k", 3, "--json")
     assert found.code == 0
-    assert found.err.strip() == "vector guessed from the letters of: watery"
+    assert found.err.strip() == "vectors computed from the letters of unknown words: watery"
     hits = [json.loads(line) for line in found.out.splitlines()]
     with wordpipe.open(words) as table:
         guess_D = table.table.vector_of("watery")
@@ -317,7 +321,7 @@ def test_an_unknown_word_is_answered_and_the_guess_is_named(cli, words):
 def test_several_guesses_and_a_word_of_no_known_letters(cli, words):
     found = cli("query", words, "watery sandy qxqxq", "-k", 3)
     assert found.code == 0
-    assert "vectors guessed from the letters of: watery, sandy" in found.err
+    assert "vectors computed from the letters of unknown words: watery, sandy" in found.err
     assert "unknown: qxqxq" in found.err
     assert cli("query", words, "qxqxq").code == 3
     assert cli("query", words, "watery", "-q").err == ""

@@ -119,15 +119,15 @@ def test_formats(cli, built):
     assert [json.loads(line)["rank"] for line in told.splitlines()] == [1, 2]
     plain = cli(*asked, "--format", "plain", "--explain").out
     assert re.search(r"^\d\.\d{4}  \S", plain)
-    assert plain.count("words: the BM25 score as a sum") == 1
-    assert "the cosine as a sum" not in plain  # only what answered is explained
+    assert plain.count("words: the BM25 score is a sum") == 1
+    assert "the cosine is a sum" not in plain  # only what answered is explained
     assert "early answers" not in plain
     assert "(adds …)" not in plain
     mixed = cli(*asked[:-1], "hybrid", "--format", "plain", "--explain").out
     for part in (
-        "vectors: the cosine as a sum",
-        "words: the BM25 score as a sum",
-        "(adds …): the part of the mixed score",
+        "vectors: the cosine is a sum",
+        "words: the BM25 score is a sum",
+        "(adds …): how much the vectors or the words add",
         "early answers: similarity",
     ):
         assert mixed.count(part) == 1
@@ -135,7 +135,9 @@ def test_formats(cli, built):
     assert re.search(r"score +title +text +place", table)
     clash = cli(*asked, "--json", "--format", "tsv")
     assert clash.code == 2
-    assert json.loads(clash.err)["error"]["what"] == "--json means --format json: leave out --format tsv"
+    assert json.loads(clash.err)["error"]["what"] == (
+        "--json and --format tsv cannot be used together, because --json means --format json"
+    )
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
@@ -192,7 +194,9 @@ def test_a_narrow_table_leaves_out_what_gives_the_text_no_room(built):
     assert "no room for" not in wide.text
     assert narrow.text.split()[:2] == ["score", "text"]
     assert max(map(cells_of, narrow.text.splitlines())) <= 50
-    assert "columns left out: place; a wider terminal or --format plain shows all" in " ".join(narrow.text.split())
+    assert "columns not shown: place; to see all columns, use a wider terminal or --format plain" in " ".join(
+        narrow.text.split()
+    )
     titles = [hit["title"] for hit in wordpipe.query(built / "index", "salt water", k=3)]
     shown = " ".join(narrow.text.split())
     assert all(f"{title[:12]}" in shown for title in titles)

@@ -211,8 +211,8 @@ def test_more_than_the_machine_has_is_said(project, cli, monkeypatch):
     monkeypatch.setattr("wordpipe.cli.stage.memory_bytes", lambda: 1_000_000)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
     out = cli("status").out
-    assert "this is more than the memory of this machine: 1.0 MB" in out
-    assert "this is more than the free space on the disk: 10 B" in out
+    assert "this machine does not have enough memory: 1.0 MB" in out
+    assert "the disk does not have enough free space: 10 B are free" in out
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     (tmp_path / "r.jsonl").write_text('{"id": 1, "content": "a text of some length", "kind": "x", "parts": [1]}\n' * 9)
     said = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err
     for words in (
-        'text_field = "content"', "chosen: a static encoder", "(BM25)", "these 657 B of text take",
+        'text_field = "content"', "chosen: a static encoder", "(BM25)", "estimate for these 657 B of text: ",
         f"next: cd {tmp_path / 'new'} && wordpipe run", "wordpipe query run/index",
     ):  # fmt: skip
         assert words in said, said
     again = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err
     assert "kept " in again
-    assert "exists and is not changed" in again
-    assert "10.0 MB of text would take" in cli("init", tmp_path / "empty").err
+    assert "exists and was not changed" in again
+    assert "estimate for 10.0 MB of text: " in cli("init", tmp_path / "empty").err
     quiet = cli("init", tmp_path / "quiet", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
     assert (tmp_path / "quiet" / "wordpipe.toml").is_file()

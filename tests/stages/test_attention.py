@@ -272,7 +272,7 @@ def test_the_commands_say_what_they_found(models, built, tmp_path, cli):
         300,
     )
     assert done.code == 0, done.err
-    assert "heads without which the loss rises most" in done.err
+    assert "most important heads (layer.head, rise of the loss without the head)" in done.err
     assert "4 tokens of text →" in done.err or "tokens of text →" in done.err
     done = cli("attention", models / "encoder", "bees fly", "--json")
     assert json.loads(done.out)["architecture"] == "encoder"

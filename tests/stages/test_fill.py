@@ -162,7 +162,7 @@ def test_more_beams_search_where_too_few_texts_are_different(models, monkeypatch
 def test_fewer_candidates_than_asked_for_are_said(models, monkeypatch, cli):
     monkeypatch.setattr(DenoisingFiller, "_search", found_by(1, []))
     asked = ("fill", models["t5"], "The [MASK] fly.", "--device", "cpu", "--threads", 1)
-    assert "2 candidates of 3: the search found no other texts\n" in cli(*asked, "--top-k", 3).err
+    assert "the search found only 2 of 3 candidates\n" in cli(*asked, "--top-k", 3).err
     assert "candidates of" not in cli(*asked, "--top-k", 2).err
     assert cli(*asked, "-q").err == ""
 

@@ -181,7 +181,7 @@ def test_the_command_says_what_it_wrote(words, tmp_path, cli):
     result = cli("map", words, "-o", target, "--layout", "pca", "--words", "40")
     assert result.code == 0
     assert f"39 words → {target}" in result.err
-    assert "PCA keeps" in result.err
+    assert "PCA map: on average, " in result.err
     result = cli("map", words, "-o", target, "--layout", "pca", "--json", "-q", "--force")
     made = json.loads(result.out)
     assert result.err == ""

@@ -144,7 +144,7 @@ def test_columns_without_a_header_are_told_of_as_such(here):
 def test_empty_sides_are_left_out_counted_and_said(here):
     write_lines(here / "a.de", ["Hund", "", "Katze", "   ", "Maus"])
     write_lines(here / "a.en", ["dog", "empty", " ", "", "mouse"])
-    with pytest.warns(wordpipe.WordpipeWarning, match="1 document dropped for an empty first text, 1"):
+    with pytest.warns(wordpipe.WordpipeWarning, match="1 document dropped because the first text is empty, 1"):
         made = wordpipe.ingest(["a.de", "a.en"], parallel=True, output="a", **ALL)
     assert pairs_of("a") == [("Hund", "dog"), ("Maus", "mouse")]
     dropped = {name: number for name, number in made.counts.items() if name.startswith("documents_dropped")}

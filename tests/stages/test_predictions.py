@@ -194,5 +194,5 @@ def test_the_command_line_of_a_corpus(coloured, named, tmp_path, monkeypatch):
     alone = run(cli, ["predict", str(coloured / "head"), "red", "--fresh"])
     assert isinstance(alone.exception, ConfigError)
     monkeypatch.setattr("wordpipe.heads.predict.best_tags", lambda logprobs, _: ["O"] * len(logprobs))
-    assert "no span in this text" in run(cli, ["predict", str(named / "head"), "It", "rains"]).output
+    assert "the model found no span in this text" in run(cli, ["predict", str(named / "head"), "It", "rains"]).output
     assert "no span in 2 of 2 texts" in run(cli, ["predict", str(named / "head")], input="It rains\nIt snows\n").output

@@ -64,7 +64,7 @@ def test_the_table_names_the_next_command(built, cli):
     found = cli("plan", "30m", built / "tokens")
     assert found.code == 0
     assert all(preset in found.out for preset in PRESETS)
-    assert "mini reached a held-out loss of 4.07 after 3.0 million tokens" in found.err
+    assert "after 3.0 million tokens of Wikipedia, the preset mini had a held-out loss of 4.07" in found.err
     assert f"next: wordpipe train mlm {built / 'tokens'} -o run/model --preset " in found.err
     assert "--minutes 30" in found.err
     assert json.loads(cli("plan", "30m", "--json").out)["seconds"] == 1800

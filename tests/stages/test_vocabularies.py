@@ -254,8 +254,8 @@ def test_a_text_is_shown_as_either_side_cuts_it(kind, tokens, model, cli):
     found = json.loads(cli("show", path, "--text", text, "--json").out)
     assert [found["ids"], found["target"]["ids"]] == own
     shown = cli("show", path, "--text", text).out
-    first, second = shown.split("as a second text, with the tokenizer of second texts:\n")
-    assert first.startswith("as a first text:\n")
+    first, second = shown.split("if this is the second text of a pair (tokenizer for second texts):\n")
+    assert first.startswith("if this is the first text of a pair:\n")
     assert f"{len(own[0])} tokens" in first
     assert f"{len(own[1])} tokens" in second
 

@@ -193,9 +193,9 @@ def _usage_error(error: "click.ClickException") -> "WordpipeError":
     if isinstance(error, click.NoSuchOption):
         what = f"unknown option {error.option_name}"
         if meant := _meant_option(error):
-            hint = f"{meant} All options: {hint}"
+            hint = f"{meant} To see all options: {hint}"
         elif error.option_name in ("-o", "--output"):
-            hint = "results are printed to standard output: add > FILE to save them in a file"
+            hint = "this command has no output option; to save its results in a file, add: > FILE"
     return UsageError(what, hint=hint)
 
 
@@ -245,7 +245,7 @@ def _unforeseen(error: BaseException) -> int:
     import traceback
 
     say("".join(traceback.format_exception(error)), as_it_is=True)
-    say("wordpipe: this is a bug in wordpipe, not an error of yours; no existing file was changed")
+    say("wordpipe: this is a bug in wordpipe, not a mistake in your command; no existing file was changed")
     return 1
 
 
@@ -280,9 +280,11 @@ def _say_stopped(signum: int, saved: str | None = None) -> None:
     elif saved:
         kept, again = "", f"run the same command again to continue from {saved}"
         if command == "train" and (folder := _partial_of(saved)):
-            again += f", or make a model from the checkpoint: wordpipe finish {folder}"
+            again += f"; to make a model from this checkpoint instead: wordpipe finish {folder}"
     elif saved is None and command in _SAVING:
-        again = "run the command again: it continues from the last checkpoint, or from the beginning if there is none"
+        again = (
+            "run the command again: it continues from the last checkpoint, or, without a checkpoint, it starts again"
+        )
     elif command in _STAGES:
         kept = f"nothing was made, and {kept}"
     # one JSON object for programs, a line for people

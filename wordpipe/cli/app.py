@@ -133,7 +133,7 @@ _GROUPS = {
     ),
 }
 _HELP = """\b
-Make a searchable index from your own text. Each stage makes a folder (-o).
+Make a searchable index from your own text. Each stage writes a folder (option -o).
 wordpipe init --from bees.txt && wordpipe run && wordpipe query run/index bee
 """
 

@@ -173,7 +173,9 @@ class ExampleCommand(click.Command):
                     formatter.write_dl([(name.ljust(width), text) for name, text in rows], col_max=col_max)
         # what is not shown, or is set without an option
         if in_full and self.no_option:
-            with formatter.section("Settings without an option (--set NAME=VALUE, or NAME = VALUE in a --config file)"):
+            with formatter.section(
+                "Settings without an option (use --set NAME=VALUE, or NAME = VALUE in a --config file)"
+            ):
                 formatter.write_dl(list(self.no_option.items()))
         elif not in_full and (left_out or self._paragraphs() != self._paragraphs(brief=True)):
             formatter.write_paragraph()
@@ -336,7 +338,7 @@ def _stages(config: Path) -> dict[str, object]:
 _HELP_OF_HELP = """Show the help of a command.
 
 \b
-With one of these lines in your shell, TAB completes commands, options, artifacts and stages:
+After you run one of these lines in your shell, TAB completes commands, options, artifacts and stages:
   bash:  eval "$(_WORDPIPE_COMPLETE=bash_source wordpipe)"
   zsh:   eval "$(_WORDPIPE_COMPLETE=zsh_source wordpipe)"
   fish:  _WORDPIPE_COMPLETE=fish_source wordpipe | source
@@ -354,7 +356,7 @@ def help_(ctx: click.Context, command: tuple[str, ...], in_full: bool) -> None:
     at = ctx.find_root()
     for name in command:
         if not isinstance(at.command, click.Group):
-            raise click.UsageError(f"{at.command_path} has no subcommands: {name!r} is not a command.", at)
+            raise click.UsageError(f"{at.command_path} has no subcommands, so {name!r} is not a command.", at)
         _, found, _ = at.command.resolve_command(at, [name])
         assert found is not None
         at = type(at)(found, info_name=name, parent=at, **found.context_settings)

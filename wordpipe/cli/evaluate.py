@@ -42,11 +42,13 @@ _data = click.option(
 
 @evaluation(
     "tokens", "TOKENS...", example="wordpipe evaluate tokenizer run/tokens --data run/corpus",
-    json="the first failures and unused tokens",
+    json="the first texts that encoding and decoding changed, and unused tokens",
 )  # fmt: skip
 @_data
 @click.option(
-    "--by", metavar="COLUMN", help="Show figures by source, or by the values of a metadata column such as lang."
+    "--by",
+    metavar="COLUMN",
+    help="Show separate figures for each source, or for each value of a metadata column (for example lang).",
 )
 @click.option("--split", type=click.Choice(["train", "valid", "test"]), help="Evaluate this part of the corpus only.")
 def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> None:
@@ -70,11 +72,11 @@ def tokenizer(tokens: tuple[Path, ...], data: tuple[str, ...], **options: Any) -
 @_data
 @click.option(
     "--split", type=click.Choice(["train", "valid", "test", "all"]),
-    help="The part of the corpus to evaluate on.  [default: the held-out part: valid, else test, else all; for sources: all]",
+    help="The split of the corpus to evaluate on.  [default: valid, else test, else all; for sources: all]",
 )  # fmt: skip
 @click.option(
     "--seq-len", type=int, metavar="N",
-    help="Number of positions in a sequence: how far a model can look back.  [default: the model's length, at most 2048]",
+    help="Length of the sequences in tokens; a model sees only one sequence.  [default: the model's maximum, at most 2048]",
 )  # fmt: skip
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto",
@@ -116,13 +118,13 @@ def model(models: tuple[Path, ...], data: tuple[str, ...], **options: Any) -> No
 @number("--restrict-vocab", 0, 30_000, "For analogies, use only the N most frequent words; 0: all words.")
 @click.option(
     "--analogy", type=click.Choice(["cosadd", "cosmul"]), default="cosadd",
-    help="Add the cosines of an analogy (cosadd), or multiply the cosines (cosmul).  [default: cosadd]",
+    help="How the cosines of an analogy are combined: added (cosadd) or multiplied (cosmul).  [default: cosadd]",
 )  # fmt: skip
 @click.option(
     "--unknown", type=click.Choice(["drop", "zero"]), default="drop",
-    help="Drop pairs and questions with unknown words, or count each as cosine 0 and as wrong.  [default: drop]",
+    help="Treatment of unknown words: drop leaves out the pair or question; zero: cosine 0, wrong answer.  [default: drop]",
 )  # fmt: skip
-@click.option("--sections", is_flag=True, help="Show figures for each section of the analogies.")
+@click.option("--sections", is_flag=True, help="Show figures for each section of an analogy test set.")
 def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **options: Any) -> None:
     """Evaluate word vectors on word similarity and analogies, side by side.
 
@@ -131,7 +133,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
     whose fourth word is found from the other three.
 
     The figures depend on how many pairs and questions contain only known words, and for analogies on --restrict-vocab. Both
-    numbers are printed: compare two figures only if both numbers are equal.
+    numbers are printed. Compare two figures only if both numbers are equal.
     """
     from wordpipe.errors import InputError
     from wordpipe.stages import evaluate_words
@@ -139,7 +141,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
     found = answer(evaluate_words, words, data, details=sections, **options)
     if all(figure is None for one in found["words"] for figure in one["metrics"].values()):
         hint = "check the letter case and the language of the test sets, or raise --restrict-vocab"
-        raise InputError("nothing could be evaluated: too few words of the test sets have vectors", hint=hint)
+        raise InputError("no figure could be computed, because too few words of the test sets have vectors", hint=hint)
 
 
 @evaluation(
@@ -147,7 +149,7 @@ def words(words: tuple[Path, ...], data: tuple[str, ...], sections: bool, **opti
 )  # fmt: skip
 @click.option(
     "--data", required=True, metavar="FILE", type=PATH,
-    help="A file of lines: question, tab, id or title of a right answer; or with columns question, and id or title.",
+    help="A file with one right answer per line: question, tab, id or title; or a table with columns question and id/title.",
 )  # fmt: skip
 @number("--draws", 0, 10_000, "Number of bootstrap samples.", expert=True)
 def search(index: Path, data: Path, **given: Any) -> None:
@@ -155,9 +157,9 @@ def search(index: Path, data: Path, **given: Any) -> None:
 
     If a question has several right answers, write one line for each. A value that is an id of the index is read as an id,
     otherwise as a title. The ways of searching are: words; vectors; both; words with a second search that uses the first
-    answers (without vectors); both with one search only; and several weights of the vectors. Rows are ranked as `query` lists
-    them. p is the two-sided bootstrap p-value of the difference to a search by words. Exit code 3: no right answer is in the
-    index.
+    answers (without vectors); both with one search only; and several weights of the vectors. The ranking is the same as in
+    `wordpipe query`. p is the two-sided bootstrap p-value of the difference to a search by words. Exit code 3: no right
+    answer is in the index.
     """
     from wordpipe.stages import evaluate_search
 
@@ -172,12 +174,12 @@ def search(index: Path, data: Path, **given: Any) -> None:
     verify="artifact's",
 )
 @click.argument("artifact", type=click.Path(path_type=Path), metavar="SENTENCES|WORDS|INDEX|MODEL")
-@click.option("--data", multiple=True, metavar="CORPUS", help="Measure a model on this text; may be repeated.")
+@click.option("--data", multiple=True, metavar="CORPUS", help="Text to measure a model on; may be repeated.")
 @number(
     "--sample",
     128,
     10_000,
-    "Number of vectors to sample, half to fit and half to evaluate; for a model: number of tokens.",
+    "Number of sampled vectors: one half to fit transforms, one half to evaluate them; for a model: number of tokens.",
 )
 def doctor(artifact: Path, data: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
     """Examine vectors or a model: find weaknesses, and the setting that fixes each.
@@ -205,7 +207,10 @@ _words = click.option(
     help="Also evaluate the mean of these word vectors.  [default: the first WORDS argument]",
 )  # fmt: skip
 _language = click.option(
-    "--language", default="auto", metavar="LANGUAGE", help="Language whose word endings are removed.  [default: auto]"
+    "--language",
+    default="auto",
+    metavar="LANGUAGE",
+    help="Language of the texts, used to remove word endings.  [default: auto]",
 )
 
 
@@ -216,7 +221,7 @@ _language = click.option(
 )  # fmt: skip
 @click.option(
     "--data", required=True, multiple=True, metavar="PATH",
-    help="A file of scored pairs, or a folder whose files form one test set.",
+    help="A file of sentence pairs with scores; or a folder, whose files together form one test set.",
 )  # fmt: skip
 @_words
 @click.option(
@@ -248,19 +253,23 @@ def sts(encoders: tuple[Path, ...], data: tuple[str, ...], **given: Any) -> None
     "--data", required=True, metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl and qrels.tsv (BEIR)."
 )
 @_words
-@click.option("--split", metavar="NAME", help="Use the judgements in qrels/NAME.tsv.  [default: test, or qrels.tsv]")
+@click.option(
+    "--split",
+    metavar="NAME",
+    help="Read relevance judgements from qrels/NAME.tsv.  [default: test, else the file qrels.tsv]",
+)
 @click.option(
     "--weight", type=click.FloatRange(0, 1), metavar="W",
     help="Weight of the dense score in hybrid search.  [default: estimated without labels]",
 )  # fmt: skip
 @click.option(
     "--feedback", type=click.IntRange(min=0), metavar="N",
-    help="In hybrid search, search again with the first N results; 0: search only once.  [default: 10]",
+    help="Hybrid search uses its first N results for a second search; 0: no second search.  [default: 10]",
 )  # fmt: skip
 @_language
 @click.option(
     "--drop-identical", cls=Option, expert=True, is_flag=True,
-    help="Leave out a document that has the same id as the query (ArguAna).",
+    help="Leave out documents that have the same id as the query (for example in ArguAna).",
 )  # fmt: skip
 @number("--draws", 0, 10_000, "Number of bootstrap samples.", expert=True)
 def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
@@ -268,7 +277,7 @@ def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
 
     Each encoder is evaluated alone (dense) and mixed with BM25 (hybrid). Hybrid search searches twice, by vectors and by
     words. A second search helps without vectors too; therefore BM25 with two searches and random vectors are controls. The
-    figures are those of trec_eval; a query without results counts as 0. p is the two-sided bootstrap p-value of the
+    figures are computed as by trec_eval; a query without results counts as 0. p is the two-sided bootstrap p-value of the
     difference to BM25.
     """
     from wordpipe.stages import evaluate_retrieval
@@ -286,15 +295,17 @@ def retrieval(encoders: tuple[Path, ...], data: str, **given: Any) -> None:
 )  # fmt: skip
 @click.option(
     "--data", required=True, multiple=True, metavar="PAIRS",
-    help="A corpus of pairs, a file of pairs, or parallel files of plain text, the source texts first.",
+    help="A corpus of pairs, a file of pairs, or two parallel text files (first the source texts, then the targets).",
 )  # fmt: skip
 @click.option(
     "--train",
     multiple=True,
     metavar="PAIRS",
-    help="The training pairs; one baseline answers with the target of the most similar source.",
+    help="The training pairs, for a baseline that answers with the target of the most similar training source.",
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Save the written texts as .tsv or .parquet.")
+@click.option(
+    "-o", "--output", type=PATH, metavar="FILE", help="Save the generated texts in this .tsv or .parquet file."
+)
 def seq2seq(
     models: tuple[Path, ...], data: tuple[str, ...], train: tuple[str, ...], output: Path | None, **given: Any
 ) -> None:
@@ -305,8 +316,8 @@ def seq2seq(
     training pair.
 
     BLEU is computed with upper and lower case (13a), and in lower case (split at white space). Compare only BLEU figures with
-    the same signature. p is the two-sided bootstrap p-value of a difference. The loss is that of the first reference; compare
-    it only between models with the same tokenizer.
+    the same signature. p is the two-sided bootstrap p-value of a difference. The loss is computed on the first reference;
+    compare losses only between models with the same tokenizer.
     """
     from wordpipe.stages import evaluate_seq2seq
 
@@ -324,11 +335,11 @@ def seq2seq(
 )  # fmt: skip
 @click.option(
     "--data", multiple=True, metavar="LABELLED",
-    help="Labelled texts; a corpus artifact, or any source of text. PREDICTIONS already contain labels.",
+    help="Labelled texts: a corpus artifact, or any source of text; not needed for PREDICTIONS, which contain labels.",
 )  # fmt: skip
 @click.option(
     "--train", multiple=True, metavar="LABELLED",
-    help="Labelled texts to train the baselines.  [default: the corpus that the model names]",
+    help="Labelled texts to train the baselines.  [default: the training corpus of the first model]",
 )  # fmt: skip
 def predictions(models: tuple[Path, ...], data: tuple[str, ...], train: tuple[str, ...], **given: Any) -> None:
     """Evaluate classifiers and taggers on labelled texts, beside baselines without a transformer.

@@ -32,7 +32,7 @@ _WORDS = "Show the N most frequent words, 3 to 50000.  [default: 5000; with --ne
 _LAYOUT = "Method that places the words; auto: umap if umap-learn is installed, otherwise pca.  [default: auto]"
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
-_START = "Leave out the first N tokens, steps or seconds."
+_START = "Do not draw the first N tokens, steps or seconds (the unit of --axis)."
 _GROUP_ROWS = 10  # of a group, for people: one of 1,503 texts filled the screen fifty times
 _SHOWN = 8  # heads named as the most important ones
 _STATED = 8  # artifacts of a state
@@ -42,7 +42,7 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
 @click.command(
     cls=ExampleCommand,
     example="wordpipe diff run/1990 run/2020\nwordpipe diff run/1990 run/2020 --word cloud --word web",
-    json="Print one JSON object: totals, words with all neighbours, words of one table only.",
+    json="Print one JSON object: totals, moved words with all neighbours, and words that only one table contains.",
     quiet="Print nothing but the words and errors.",
     verify="artifacts'",
 )
@@ -52,9 +52,9 @@ _MANY = 20  # rows in one group: of fewer texts more than half may well be copie
 @click.option("-k", type=int, default=10, help="Number of neighbours to compare for each word.  [default: 10]")
 @click.option(
     "--words", type=int, default=20_000, metavar="N",
-    help="Compare the N most frequent shared words; the time grows with the square of N.  [default: 20000]",
+    help="Compare the N most frequent words that are in both tables; time grows with the square of N.  [default: 20000]",
 )  # fmt: skip
-@click.option("--word", "only", multiple=True, metavar="WORD", help="Show just this word; may be repeated.")
+@click.option("--word", "only", multiple=True, metavar="WORD", help="Show only this word; may be repeated.")
 def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: bool, quiet: bool, **numbers: int) -> None:
     """Show which words moved between two tables of word vectors.
 
@@ -80,7 +80,8 @@ def diff(old: Path, new: Path, only: tuple[str, ...], verify: bool, as_json: boo
         for line in _remarks(found, old, new):
             say(line)
     if only and not found["words"]:
-        raise InputError("none of the words can be compared", hint="wordpipe query shows neighbours in one table")
+        hint = "to see the neighbours of a word in one table: wordpipe query WORDS WORD"
+        raise InputError("none of the given words can be compared", hint=hint)
 
 
 def _cells(word: dict[str, Any]) -> list[str]:
@@ -108,22 +109,23 @@ def _print_table(words: list[dict[str, Any]]) -> None:
 
 def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
     """Return the lines below the table of `diff`: the number of words compared, and the words of one table only."""
-    compared, kept = counted(found["compared"], "words compared"), f"{found['neighbours_kept']:.0%} of {found['k']}"
     lines = [
-        f"{compared} of {found['shared']:,} that both tables have",
-        f"{kept} neighbours kept on average; cosine after alignment {found['alignment_cosine']:.2f}",
+        f"compared {found['compared']:,} of the {counted(found['shared'], 'words')} that are in both tables",
+        f"on average, {found['neighbours_kept']:.0%} of the {found['k']} nearest neighbours of a word are the same in both "
+        "tables; "
+        f"mean cosine of the two vectors of a word after alignment: {found['alignment_cosine']:.2f}",
     ]
     for path, count, words in ((old, found["only_in_a"], found["gone"]), (new, found["only_in_b"], found["new"])):
         named = ", ".join(one["word"] for one in words[:_NAMED]) + (", …" if count > _NAMED else "")
-        lines += [f"only in {path}: {counted(count, 'words')}: {named}"] if words else []
+        lines += [f"words that are only in {path}: {count:,} ({named})"] if words else []
     for word, about in found["unknown"].items():
         if about["only_in"]:
-            lines.append(f"{word}: only in {old if about['only_in'] == 'a' else new}")
+            lines.append(f"the word {word} is only in {old if about['only_in'] == 'a' else new}")
         else:
             near = f" (did you mean {', '.join(about['near'])}?)" if about["near"] else ""
-            lines.append(f"unknown: {word}{near}")
+            lines.append(f"unknown word: {word}{near}")
     if not found["words"] and not found["unknown"]:
-        lines.append("no word moved more than other words of the same frequency")
+        lines.append("no word moved more than other words of the same frequency did")
     return lines
 
 
@@ -157,8 +159,10 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
         say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
-        kept = f"{made['layout'].upper()} keeps a share of {made['neighbours_kept']:.2f}"
-        say(f"{kept} of each word's 10 nearest neighbours near the word")
+        say(
+            f"{made['layout'].upper()} map: on average, {made['neighbours_kept']:.0%} of the 10 nearest neighbours of a word "
+            "are also near the word on the map"
+        )
 
 
 @click.command(
@@ -170,9 +174,13 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
     verify="artifacts'",
 )
 @click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)
-@click.option("-o", "--output", type=PATH, help="The .png or .svg file to write; if not given: lines of text.")
+@click.option(
+    "-o", "--output", type=PATH, help="The .png or .svg file to write; without this option, lines of text are printed."
+)
 @click.option("--axis", type=_AXES, default="tokens", help="Unit of the horizontal axis.  [default: tokens]")
-@click.option("--log", is_flag=True, help="Use a logarithmic horizontal axis, which gives the beginning more room.")
+@click.option(
+    "--log", is_flag=True, help="Use a logarithmic horizontal axis, which shows the beginning in more detail."
+)
 @click.option("--start", type=click.FloatRange(min=0), default=0, metavar="N", help=_START)
 @FORCE
 def plot(
@@ -224,7 +232,7 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
 @click.command(
     cls=ExampleCommand,
     example="wordpipe duplicates run/sentences --threshold 0.95",
-    json="Print one JSON object: totals, and all rows of the groups shown.",
+    json="Print one JSON object: totals, and all rows of the groups that are shown.",
     quiet="Print nothing but the groups and errors.",
     verify="artifact's",
 )
@@ -271,20 +279,21 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
     """Return the lines below the groups of `duplicates`."""
     rows = counted(found["rows"], "rows")
     lines = [
-        f"{found['rows_in_groups']:,} of {rows} in {counted(found['groups'], 'groups')}, {counted(found['pairs'], 'pairs')} "
-        f"with a cosine of at least {found['threshold']:g}; "
+        f"number of groups: {found['groups']:,}, with {found['rows_in_groups']:,} of {rows}; "
+        f"number of row pairs with a cosine of at least {found['threshold']:g}: {found['pairs']:,}; "
         f"{'all pairs were compared' if found['exact'] else 'only pairs that the index found were compared'}"
     ]
     if found["largest"] >= _MANY and 2 * found["largest"] > found["rows"]:
         lines.append(
-            f"one group contains {found['largest']:,} of {rows}: at {found['threshold']:g} the vectors do not distinguish the "
-            f"texts; raise --threshold, or look for the cause with: wordpipe doctor {shlex.quote(found['path'])}"
+            f"one group contains {found['largest']:,} of {rows}, because at a threshold of {found['threshold']:g} the vectors "
+            f"do not distinguish the texts; raise --threshold, or find the cause with: wordpipe doctor "
+            f"{shlex.quote(found['path'])}"
         )
     elif found["rows"] >= 2 * _MANY and 2 * found["rows_in_groups"] > found["rows"]:
         higher = f"{1 - (1 - found['threshold']) / 5:.4g}"
         lines.append(
-            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups: if A is like B, and B is like C, all "
-            f"three are in one group. For smaller groups: --threshold {higher}"
+            f"{found['rows_in_groups'] / found['rows']:.0%} of the rows are in groups. If A is similar to B, and B is similar "
+            f"to C, then A, B and C are in one group. To get smaller groups, use --threshold {higher}"
         )
     return lines
 
@@ -301,8 +310,8 @@ def _group_remarks(found: dict[str, Any]) -> list[str]:
 def plan(time: str, text: Path | None, device: str, command: str, as_json: bool) -> None:
     """Recommend a preset to train in a given time, with steps, memory and disk space. Makes nothing.
 
-    TIME: for example 30m, 1h30m or 90s. The training speed is that of earlier runs on this machine; if there are none, it is
-    measured for half a second.
+    TIME: for example 30m, 1h30m or 90s. The training speed comes from earlier runs on this machine; without earlier runs, a
+    test of half a second measures the speed.
     """
     from wordpipe.cli.tables import console, new_table
     from wordpipe.stages import plan as look
@@ -334,18 +343,19 @@ def plan(time: str, text: Path | None, device: str, command: str, as_json: bool)
 def _plan_remarks(found: dict[str, Any]) -> list[str]:
     """Return the lines below the table of `plan`."""
     factor = max(row["spread"] for row in found["presets"])
-    lines = [f"training speed: {found['basis']}; the real speed is likely within a factor of {factor:g}"]
+    lines = [f"training speed: {found['basis']}; the real speed can be up to {factor:g} times higher or lower"]
     if known := found["measured"]:
         lines.append(
-            f"for comparison: {known['preset']} reached a held-out loss of {known['loss']} after {known['tokens'] / 1e6:.1f} "
-            f"million tokens of Wikipedia (a model that knows only the token frequencies: {known['frequencies']}); your "
-            "texts give other losses"
+            f"for comparison: after {known['tokens'] / 1e6:.1f} million tokens of Wikipedia, the preset {known['preset']} had "
+            f"a held-out loss of {known['loss']} (a model that knows only token frequencies: {known['frequencies']}); "
+            "the loss on your texts will be different"
         )
     if found["recommended"] is None:
         return [*lines, "the time is too short for every preset"]
     return [
         *lines,
-        f"use {found['recommended']}: the largest preset that can make some hundred steps, else the smallest",
+        f"use {found['recommended']}: it is the largest preset that can make a few hundred steps in this time, "
+        "or the smallest preset",
     ]
 
 
@@ -363,9 +373,14 @@ def _plan_remarks(found: dict[str, Any]) -> list[str]:
 @click.argument("second", metavar="[SECOND]", required=False)
 @click.option("-o", "--output", type=PATH, help="The HTML file to write; required without --json.")
 @click.option(
-    "--data", multiple=True, metavar="CORPUS", help="Name heads by what they do on this text; may be repeated."
+    "--data",
+    multiple=True,
+    metavar="CORPUS",
+    help="Text used to name heads by their behaviour; may be repeated.",
 )
-@click.option("--importance", is_flag=True, help="Measure how much the loss on --data rises without each head.")
+@click.option(
+    "--importance", is_flag=True, help="For each head, measure how much the loss on --data rises without this head."
+)
 @number("--sample", 128, 10_000, "Number of tokens of --data to read.")
 @FORCE
 def attention(
@@ -388,7 +403,7 @@ def attention(
         raise ConfigError(
             "no output was requested",
             where="output",
-            hint="-o page.html writes the page, --json prints numbers",
+            hint="use -o page.html to write the page, or --json to print the numbers",
         )
     with ProgressDrawer(quiet=quiet or as_json) as draw:
         found = look(
@@ -415,7 +430,7 @@ def _remark(found: dict[str, Any]) -> None:
                 reverse=True,
             )
             best = ", ".join(f"{layer + 1}.{head + 1} +{rise:.3f}" for rise, layer, head in ranked[:_SHOWN] if rise > 0)
-            say(f"heads without which the loss rises most (layer.head): {best or 'none'}")
+            say(f"most important heads (layer.head, rise of the loss without the head): {best or 'none'}")
     if found["path"] is not None:
         shown = ", ".join(f"{len(one['shown'])} tokens of {name}" for name, one in found["tokens"].items())
         say(f"{shown} → {found['path']}  ({human_bytes(found['bytes'])})")
@@ -433,7 +448,7 @@ def _remark(found: dict[str, Any]) -> None:
 @click.option("-o", "--output", type=PATH, required=True, help="The HTML file to write.")
 @click.option(
     "--config", type=PATH, metavar="FILE",
-    help="The pipeline config that decides what is stale.  [default: wordpipe.toml in FOLDER or above]",
+    help="The pipeline config, used to find stale artifacts.  [default: wordpipe.toml in FOLDER or its parent]",
 )  # fmt: skip
 @FORCE
 def report(

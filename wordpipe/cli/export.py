@@ -37,8 +37,8 @@ tokens, or a model (its tokenizer):
   vocab-merges     a folder with vocab.json and merges.txt; BPE only
   tiktoken         a file and FILE.json beside it; byte-level BPE only
 
-If a format cannot hold the artifact, an error names the formats that can. For Hugging Face transformers, a model needs no
-export: the model's folder already is a model folder of transformers.
+If a format does not fit the artifact, the error message lists the formats that fit. A model needs no export for Hugging Face
+transformers, because its folder already is a model folder of transformers.
 """
 
 
@@ -102,7 +102,9 @@ def _held(written: dict[str, Any]) -> str:
     for what in ("words", "vectors"):
         if what in written:
             without = (
-                f", {written['without_vector']:,} of them all zeros (no vector)" if "without_vector" in written else ""
+                f" (words without a vector, written as zeros: {written['without_vector']:,})"
+                if "without_vector" in written
+                else ""
             )
             return f"{counted(written[what], what)} of {written['dim']} dimensions{without}"
     return counted(written["tokens"], "tokens")

@@ -35,7 +35,7 @@ text: a translation, a title, an answer. Model folders of Hugging Face transform
 Without PROMPT, prompts are read from --prompts or standard input, one per line; on a terminal you can type them.
 
 An encoder-decoder (and in a pipe also a causal model trained on pairs) prints one line for each input line, and an empty line
-for an empty line. With several targets for a line (--n-best, --samples), each target is a line of line number, rank, score
+for an empty line. With several targets for a line (--n-best, --samples), each target is printed as line number, rank, score
 and text, separated by tabs. Special tokens are never written, except the token that ends a text. Exit code 3: the prompts
 contain no text."""
 
@@ -232,11 +232,11 @@ All TEXT words are one text; [MASK] (or the mask token of the model's tokenizer)
 are read from --texts or standard input, one per line; on a terminal you can type them. Model folders of Hugging Face
 transformers work too.
 
-A masked model (`train mlm`) puts one token in the place of each mask. Several masks are predicted together, each without
-knowledge of the others. In a pipe, each candidate is one line, separated by tabs: probability, token, text; with several
+A masked model (`train mlm`) puts one token in the place of each mask. Several masks are predicted at the same time, and no
+prediction depends on another. In a pipe, each candidate is one line, separated by tabs: probability, token, text; with several
 masks, first the number of the mask. An encoder-decoder (`train denoising`) writes any number of tokens for all masks at once;
-in a pipe, each candidate is a line of score and text. A line that is empty, or has no mask, gives an empty line, or with
---json an object with the text alone. Exit code 3: nothing was filled."""
+in a pipe, each candidate is a line of score and text. For a line that is empty or has no mask, an empty line is printed
+(with --json: an object that contains only the text). Exit code 3: nothing was filled."""
 
 
 def _fill(
@@ -268,9 +268,11 @@ def _fill(
         # the candidates, and what was lost
         n_filled += 1
         if filled.cut and not quiet:
-            say(f"the text is longer than the model's {filler.max_len:,} positions: {filled.cut:,} tokens were cut off")
+            say(
+                f"the text is longer than the {filler.max_len:,} positions of the model, so {filled.cut:,} tokens were cut off"
+            )
         if filled.fillings and len(filled.fillings) < settings.top_k and not quiet:
-            say(f"{counted(len(filled.fillings), 'candidates')} of {settings.top_k:,}: the search found no other texts")
+            say(f"the search found only {len(filled.fillings):,} of {settings.top_k:,} candidates")
         _print_filled(filled, filler, as_json=as_json)
     if not n_filled:
         raise InputError("nothing was filled", hint=f"write {filler.mask} where words are missing")
@@ -334,7 +336,8 @@ answer in characters of the passage (-1: no answer), probability, answer. With -
 that a search for the question finds; with --passages, all texts of a corpus or a source. A line is then: rank, probability,
 answer, source, passage. Exit code 3: no passage has an answer.
 
-Probabilities use the temperature that was chosen on held-out texts. Model folders of Hugging Face transformers work too."""
+Probabilities are calibrated with a temperature that was chosen on held-out texts. Model folders of Hugging Face transformers
+work too."""
 
 _AT_ONCE = 1_024  # texts that are computed together
 _SHOWN = 5  # labels on a terminal
@@ -357,7 +360,10 @@ def _predict(**given: Any) -> None:
             ctx=click.get_current_context(), param=click.get_current_context().command.params[0]
         )
     if len(given["corpus"]) == 1 and _is_there(given["corpus"][0]):  # its name is not the text that is meant
-        hint = f"-o OUTPUT makes predictions for all its texts; --texts {given['corpus'][0]} reads one text per line"
+        hint = (
+            "add -o OUTPUT to make predictions for all texts of this source, "
+            f"or use --texts {given['corpus'][0]} to read one text per line"
+        )
         raise ConfigError("this is a file or a folder, not a text", where=given["corpus"][0], hint=hint)
     taken = ("texts", "device", "as_json", "verify", "quiet", "index", "passages", "k")
     with torch_threads(given["threads"] or 0):
@@ -405,11 +411,14 @@ def _answer(
             _print(number, one, said, opened, as_json=as_json)
     # what was not found, or cut
     if not answered:
-        raise InputError("the lines contain no text", hint="give at least one word")
+        raise InputError("the input lines contain no text", hint="give at least one word")
     if without and not (quiet or as_json):
-        say(f"no span in {without:,} of {counted(answered, 'texts')}" if answered > 1 else "no span in this text")
+        where = f"{without:,} of {counted(answered, 'texts')}" if answered > 1 else "this text"
+        say(f"the model found no span in {where}")
     if shortened and not quiet:
-        say(f"{counted(shortened, 'texts')} of {answered:,} are longer than the model reads: their ends were cut off")
+        say(
+            f"texts that are too long for the model: {shortened:,} of {answered:,}; the ends of these texts were cut off"
+        )
 
 
 def _asked(line: str, opened: "Predictor") -> "str | tuple[str, str]":
@@ -443,7 +452,9 @@ def _print_answers(
             for one in found:
                 _print_found(question, one, first=one.rank == 1, as_json=as_json)
     if cut and not quiet:
-        say(f"{counted(cut, 'questions')} of {asked:,} are longer than the model reads: their ends were cut off")
+        say(
+            f"questions that are too long for the model: {cut:,} of {asked:,}; the ends of these questions were cut off"
+        )
     if asked and without == asked:
         hint = "use other words, or give more passages" if asked == 1 else "give other passages"
         raise InputError("the model found no answer in any passage", got=counted(asked, "questions"), hint=hint)
@@ -561,7 +572,7 @@ predict = ExampleCommand(
             ["--passages"],
             multiple=True,
             metavar="CORPUS|SOURCE",
-            help="For a reader: read all documents of a corpus, or of files; may be repeated.",
+            help="For a reader: read all documents of this corpus or these files; may be repeated.",
         ),
         Option(["-k"], type=click.IntRange(1, 1000), default=5, help="For a reader: number of answers per question."),
     ],

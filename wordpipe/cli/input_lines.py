@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from wordpipe.cli.output import counted, escaped, say
+from wordpipe.cli.output import escaped, say
 from wordpipe.wording import is_unicode
 
 _LONGEST = 1 << 20  # characters of a line
@@ -49,13 +49,13 @@ def given_lines(words: tuple[str, ...], path: Path | None, *, what: str, option:
     for line in _prompted(what) if is_prompt(words, path) else _read_lines(path, quiet=quiet):
         yield line.rstrip("\r\n")
     if line is None:
-        raise InputError(f"there is no {what}", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
+        raise InputError(f"no {what} was given", hint=f"give {what.upper()}, {option} FILE, or lines on standard input")
 
 
 def _as_unicode(text: str, what: str) -> str:
     """Return the text of arguments as an input line; invalid UTF-8 is replaced, with a message."""
     if not is_unicode(text):
-        say(f"replaced invalid UTF-8 by U+FFFD in the {what}")
+        say(f"invalid UTF-8 in the {what} was replaced by U+FFFD")
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -128,15 +128,17 @@ def bounded_lines(file: TextIO, where: str, *, quiet: bool = False) -> Iterator[
             taken += len(more)
             if taken > _ENDLESS:
                 got, expected = f"more than {_ENDLESS:,} characters", "lines of text"
-                raise InputError("this line does not end", where=f"{where}, line {number}", got=got, expected=expected)
+                raise InputError(
+                    "no end of this line was found", where=f"{where}, line {number}", got=got, expected=expected
+                )
         if taken + len(more.rstrip("\n")) > _LONGEST:
-            say(f"skipped: {escaped(where)}, line {number}: longer than {_LONGEST:,} characters")
+            say(f"skipped line {number} of {escaped(where)}, because it has more than {_LONGEST:,} characters")
             yield "\n"
         else:
             yield line + more  # which is a line end
     if n_mended and not quiet:
-        more = f" in {counted(n_mended, 'lines')}, the first" if n_mended > 1 else ""
-        say(f"replaced invalid UTF-8 by U+FFFD{more}: {escaped(where)}, line {first_mended}")
+        lines = f"line {first_mended}" if n_mended == 1 else f"{n_mended:,} lines (the first is line {first_mended})"
+        say(f"invalid UTF-8 was replaced by U+FFFD in {lines} of {escaped(where)}")
 
 
 def _refuse_wide(line: str, where: str) -> None:
@@ -149,7 +151,12 @@ def _refuse_wide(line: str, where: str) -> None:
     data = line.removesuffix("\n").encode(errors="surrogateescape")
     for head in (data, data.rstrip(b"\0")):  # the zeros may be halves of the end of the line
         if (found := not_text(head, where, is_plain=False, as_it_is=True)) is not None:
-            raise InputError("not UTF-8 text", where=where, got=found.kind, hint=f"iconv -f {found.kind} -t UTF-8")
+            raise InputError(
+                "not UTF-8 text",
+                where=where,
+                got=found.kind,
+                hint=f"convert the text with: iconv -f {found.kind} -t UTF-8",
+            )
 
 
 def together(lines: Iterable[str], words: tuple[str, ...], path: Path | None, size: int) -> Iterator[list[str]]:

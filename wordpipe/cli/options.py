@@ -48,9 +48,9 @@ def assigned_settings(pairs: Sequence[str], given: Container[str] = ()) -> dict[
         name, sign, text = pair.partition("=")
         name = name.strip().replace("-", "_")
         if not sign or not name:
-            raise click.UsageError(f"--set {pair}: give NAME=VALUE.")
+            raise click.UsageError(f"--set {pair}: the value of --set must have the form NAME=VALUE.")
         if name in found or name in given:
-            raise click.UsageError(f"--set {pair}: {name} is given twice.")
+            raise click.UsageError(f"--set {pair}: the setting {name} is given twice.")
         try:
             table = tomllib.loads(f"value = {text}")
         except tomllib.TOMLDecodeError:

@@ -169,16 +169,17 @@ _LOSSES = re.compile(
 _LOST = re.compile(r"(ingest_)?(documents_dropped|records_skipped|files_skipped|titles_cut|python_files_not_parsed)")
 _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
-    "documents_dropped_empty_source": "documents dropped for an empty first text",
-    "documents_dropped_empty_target": "documents dropped for an empty second text",
-    "documents_dropped_long": "documents dropped as too long", "weights_averaged": "sets of weights averaged",
-    "tokens_b": "tokens of second texts", "tokens_b_unknown": "tokens unknown in second texts",
-    "tokens_b_special": "special tokens in second texts", "distinct_dropped_rare": "different words dropped as rare",
+    "documents_dropped_empty_source": "documents dropped because the first text is empty",
+    "documents_dropped_empty_target": "documents dropped because the second text is empty",
+    "documents_dropped_long": "documents dropped because of their length", "weights_averaged": "sets of weights averaged",
+    "tokens_b": "tokens of second texts", "tokens_b_unknown": "unknown tokens in second texts",
+    "tokens_b_special": "special tokens in second texts",
+    "distinct_dropped_rare": "different rare words dropped",
 }  # fmt: skip
 _FIGURES: dict[str, Callable[[float], str]] = {
-    "recall_at_10": lambda share: f"finds {100 * share:.3g} % of the true 10 nearest neighbours",
+    "recall_at_10": lambda share: f"the index finds {100 * share:.3g} % of the 10 true nearest neighbours",
     "bytes_per_token": lambda value: f"{value:.3g} bytes per token",
-    "bytes_per_token_b": lambda value: f"{value:.3g} in second texts",
+    "bytes_per_token_b": lambda value: f"{value:.3g} bytes per token in second texts",
     "valid_loss": lambda value: f"held-out loss {value:.4g}",
 }
 _UNSAID = {"exact_queries_per_s", "vector_searches_per_s", "vector_queries_per_s", "valid_nearest", "valid_pairs"}
@@ -190,7 +191,7 @@ def made_lines(
     """Return the output lines about an artifact that was made: counts, quality and speed; `show` has the rest.
 
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
-    ['1.5 kB read · 2 documents read', 'finds 98 % of the true 10 nearest neighbours']
+    ['1.5 kB read · 2 documents read', 'the index finds 98 % of the 10 true nearest neighbours']
     """
     kept = {name: n for name, n in counts.items() if n and not re.match(r"fields_not_carried|(labels|tags)\.", name)}
     for name in [*kept]:  # all that was read is kept

@@ -34,7 +34,7 @@ _EXAMPLES = """wordpipe query run/index "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
-_FORMAT = "Lines for people, a table, lines separated by tabs, or JSON.  [default: plain on a terminal, tsv in a pipe]"
+_FORMAT = "Output format; plain: lines of text; tsv: columns separated by tabs.  [default: plain on a terminal, tsv in a pipe]"
 
 
 def _query(
@@ -57,9 +57,14 @@ def _query(
 
     # options that go together, before anything is opened
     if text and not " ".join(text).strip():
-        raise ConfigError("the query is empty", hint="give words, or a file with --queries")
+        raise ConfigError(
+            "the query is empty", hint="give a query of at least one word, or a file of queries with --queries"
+        )
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json means --format json: leave out --format {form}.", click.get_current_context())
+        raise click.UsageError(
+            f"--json and --format {form} cannot be used together, because --json means --format json.",
+            click.get_current_context(),
+        )
     form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
     as_json = form == "json"
     # the artifact, which may have been left out
@@ -80,7 +85,7 @@ def _query(
             answers.titled, answered, lines = False, bool(found.hits), iter(())
             answers.print(found)
             if not quiet and n_rows > k:
-                say(f"{k:,} of {n_rows:,} rows that match the condition; a larger -k shows more")
+                say(f"shown: {k:,} of {n_rows:,} rows that match the condition; to see more rows, use a larger -k")
         # queries are answered together, as many as have come
         for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
             for result in _results(opened, some, k, options, strict=bool(text)):
@@ -108,7 +113,7 @@ query = ExampleCommand(
     callback=_query,
     example=_EXAMPLES,
     help=_query.__doc__,
-    json="As --format json: one object per hit; without QUERY, one more after each query.",
+    json="Same as --format json: one object per hit; without QUERY, also one object at the end of each query.",
     quiet="Print nothing but the answers and errors.",
     verify="artifact's",
 )
@@ -138,7 +143,7 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
     maker = "train word2vec" if re.search("word|vec", path.name.lower()) else "index"
     what = "an index" if maker == "index" else "word vectors"
-    made = "" if found else f"; wordpipe {maker} makes {what}"
+    made = "" if found else f"; to make {what}: wordpipe {maker}"
     # the path is an index that is missing, or a word of the question
     is_path = (len(path.parts) > 1 and " " not in str(path)) or (
         text and str(path) in ("index", *(one.name for one in found))
@@ -148,9 +153,9 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
     # the hint
     if is_path and not found and Path("wordpipe.toml").is_file():
-        hint = "wordpipe run makes the artifacts of wordpipe.toml"
+        hint = "to make the artifacts of wordpipe.toml: wordpipe run"
     elif is_path and text and not index:
-        hint = f"wordpipe {maker} makes {what}; wordpipe run makes all artifacts of a pipeline"
+        hint = f"to make {what}: wordpipe {maker}; to make all artifacts of a pipeline: wordpipe run"
     elif not (is_path and text):
         hint = f"write the index before the question: {hint}"
     return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
@@ -179,16 +184,17 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
     from wordpipe.errors import shortened
 
     if result.guessed:
-        what = "vector" if len(result.guessed) == 1 else "vectors"
-        yield f"{what} guessed from the letters of: {shortened(', '.join(result.guessed), _SAID)}"
+        yield f"vectors computed from the letters of unknown words: {shortened(', '.join(result.guessed), _SAID)}"
     if result.by_words:
-        have = "has" if len(result.by_words) == 1 else "have"
-        how = "by words" if result.mode == "lexical" else "by words too"
-        yield f"{shortened(', '.join(result.by_words), _SAID)} {have} no vector: searched {how}"
+        words = shortened(", ".join(result.by_words), _SAID)
+        if result.mode == "lexical":
+            yield f"no vector for: {words}; the search was done only by words"
+        else:
+            yield f"no vector for: {words}; the search was done by vectors and by words"
     unknown = [(word, near) for word, near in result.unknown.items() if word not in result.by_words]
     if unknown:
         named = (f"{word} (did you mean {', '.join(near)}?)" if near else word for word, near in unknown)
         what = "no vector for" if result.mode == "dense" else "unknown"  # the texts may have it
         yield f"{what}: {shortened(', '.join(named), _SAID)}"
         if result.mode == "dense" and options.mode == "auto" and options.min_score is not None:
-            yield "--min-score is compared with cosines: searched by vectors only"
+            yield "the search was done only by vectors, because --min-score is compared with cosines"

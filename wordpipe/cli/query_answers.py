@@ -46,10 +46,10 @@ _OURS = {
 }  # fmt: skip
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
-    "dense": "vectors: the cosine as a sum of what each word, or pair of words (query~text), adds",
-    "lexical": "words: the BM25 score as a sum over the query's words; it has no fixed scale: compare only within one query",
-    "share": "(adds …): the part of the mixed score (0 to 1) that comes from the vectors or from the words",
-    "answers": "early answers: similarity to the first answers, which the index uses for a second search",
+    "dense": "vectors: the cosine is a sum; each number is the contribution of one word, or of one pair of words (query~text)",
+    "lexical": "words: the BM25 score is a sum over the words of the query; compare BM25 scores only within the same query",
+    "share": "(adds …): how much the vectors or the words add to the hybrid score, which is between 0 and 1",
+    "answers": "early answers: similarity to the results of the first search, which the index uses for a second search",
 }
 
 Segments = list[tuple[str, bool]]
@@ -116,7 +116,10 @@ class Answers:
         if self._not_shown:
             names = ", ".join(self._not_shown)
             click.echo(
-                fitted(f"columns left out: {names}; a wider terminal or --format plain shows all", self._width())
+                fitted(
+                    f"columns not shown: {names}; to see all columns, use a wider terminal or --format plain",
+                    self._width(),
+                )
             )
         if self._explained and self.form == "plain":
             width = self._width()

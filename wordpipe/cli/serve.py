@@ -17,7 +17,7 @@ wordpipe serve run/index run/words run/model --port 8080"""
 def _serve(artifacts: tuple[Path, ...], *, verify: bool, as_json: bool, quiet: bool, **given: Any) -> None:
     """Answer queries over HTTP, with a web page and an API that existing clients can use.
 
-    Indexes, words, sentences and models are opened once, each under the name of its folder, or under NAME with NAME=PATH. If
+    The server opens each artifact once. An artifact has the name of its folder; to give it another name, write NAME=PATH. If
     an artifact is made again, the server changes to the new one. Only programs on this machine get answers; with --host, also
     programs on other machines that send the token.
 
@@ -54,7 +54,7 @@ serve = ExampleCommand(
     callback=_serve,
     example=_EXAMPLES,
     help=_serve.__doc__,
-    json="Print one JSON object on stdout when the server is ready: url, artifacts.",
+    json="When the server is ready, print one JSON object on stdout, with url and artifacts.",
     quiet="Print nothing but errors.",
     verify="artifacts'",
 )

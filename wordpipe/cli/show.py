@@ -38,17 +38,17 @@ _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"}
     cls=ExampleCommand,
     example='wordpipe show run/tokens --rows 3\nwordpipe show run/tokens --text "The sea-bed is muddy."\n'
     "wordpipe show run/clusters --cluster 0\nwordpipe show run/model --params",
-    json="Print the manifest (and the rows), the tokens, the parts, or a line for each text of a cluster, as JSON.",
+    json="Print JSON: the manifest (with --rows, also rows), or what --text, --cluster or --params shows.",
 )
 @click.argument("artifact", type=PATH)
 @click.option("--rows", type=click.IntRange(0), default=0, metavar="N", help="Also print the first N table rows.")
 @click.option("--text", metavar="TEXT", help="Show only how the tokenizer splits this text, with token ids.")
 @click.option(
     "--cluster", type=click.IntRange(-1), metavar="NUMBER",
-    help="List only the texts of this cluster, the nearest to its centre first; with --rows N the first N. "
+    help="List only the texts of this cluster, sorted by their distance to its centre; with --rows N: the first N texts. "
     "-1: the texts without a vector.",
 )  # fmt: skip
-@click.option("--params", is_flag=True, help="List only the parts of a model, with shapes and numbers of weights.")
+@click.option("--params", is_flag=True, help="List only the weights of a model, with their shapes and counts.")
 def show(artifact: Path, rows: int, text: str | None, cluster: int | None, params: bool, as_json: bool) -> None:
     """Show what an artifact is, how it was made and what it contains; how its tokenizer splits a text; a cluster's texts.
 
@@ -74,9 +74,9 @@ def show(artifact: Path, rows: int, text: str | None, cluster: int | None, param
         if as_json:
             click.echo(json.dumps(cut, ensure_ascii=False))
         elif "target" in cut:
-            click.echo(emphasised("as a first text:"))
+            click.echo(emphasised("if this is the first text of a pair:"))
             print_segmentation(cut)
-            click.echo(emphasised("\nas a second text, with the tokenizer of second texts:"))
+            click.echo(emphasised("\nif this is the second text of a pair (tokenizer for second texts):"))
             print_segmentation(cut["target"])
         else:
             print_segmentation(cut)
@@ -197,7 +197,9 @@ def _print_members(path: Path, cluster: int, n: int | None, *, as_json: bool) ->
 
 def _print_stopped(run: dict[str, Any]) -> None:
     """Print the state of a training that was stopped, or still runs."""
-    click.echo(emphasised(f"{run['output']}: a training that was stopped, or still runs; no artifact yet"))
+    click.echo(
+        emphasised(f"{run['output']}: not an artifact yet, because the training was stopped or is still running")
+    )
     lines = [("made by", f"wordpipe {run['command']}" if run["command"] else ""), ("progress", run["stands_at"])]
     lines += [(name, round(run[name], 6)) for name in ("loss", "valid_loss") if run[name] is not None]
     lines += [("time", human_seconds(run["seconds"]))] if run["seconds"] else []
@@ -222,7 +224,8 @@ def _sections(found: dict[str, Any], example: dict[str, Any]) -> list[tuple[str,
         ("device, threads", f"{manifest['device']}, {manifest['threads']}"),
     ]
     if isinstance(within := manifest["facts"].get("within"), dict):
-        planned = f"{within.get('made'):,} done, {within.get('planned'):,} planned at first"
+        unit = "words" if manifest["command"] == "train word2vec" else "steps"
+        planned = f"done: {within.get('made'):,} {unit}; planned at the beginning: {within.get('planned'):,} {unit}"
         head.append((f"within {within.get('minutes'):g} minutes", planned))
     # what it contains
     columns = [(f"{name} ({kind})", _example(example, name)) for name, kind in found["columns"].items()]

@@ -40,16 +40,14 @@ def stage_command(command: Maker) -> click.Command:
     """The `wordpipe` command of a stage, its options drawn from the settings."""
     # its options: output, settings, where settings come from, how it runs
     settings = command.load_settings()
-    config = "Read settings from a TOML file; plain keys, or a stage of a pipeline with its inputs. Options override the file."
-    made = f"Output folder of the {command.makes}; if not given: the folder of the stage in --config."
+    config = "Read settings from a TOML file; from a pipeline file, settings and inputs of a stage. Options override the file."
+    made = f"Output folder of the {command.makes}; default with --config: the folder of the stage."
     params = [
         *(_argument(argument) for argument in command.arguments),
         Option(["-o", "--output"], type=PATH, help=made),
         *settings_options(settings),
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
-        _common(
-            "--set", metavar="NAME=VALUE", multiple=True, help="Set any setting, with a TOML value; may be repeated."
-        ),
+        _common("--set", metavar="NAME=VALUE", multiple=True, help="Set any setting to a TOML value; may be repeated."),
         _common("--fresh", is_flag=True, help="Start from the beginning, even if a stopped run could be continued."),
         *(_engine_options(joined=command.joined) if command.takes_engine else ()),
         _common("-v", "--verbose", is_flag=True, help="Show which settings are used and where they come from."),
@@ -78,14 +76,17 @@ def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
 
 def _engine_options(*, joined: bool = False) -> list[Option]:
     """Return the options of Ray: where to make shards, or in how many processes to train."""
-    where = "Where to make shards: in this process, or in tasks of Ray. The bytes are the same."
+    where = "Where the work runs: in this process, or in Ray tasks. The output is the same."
     workers = "Number of threads, or of Ray processes.  [default: one for each processor]"
     if joined:
-        where = "Where to train: in this process, or in several processes of Ray, with the same loss."
+        where = "Where to train: in this process, or in several Ray processes. The loss is the same."
         workers = "Number of Ray processes.  [default: one for each GPU, otherwise one for each machine]"
     return [
         _common("--engine", type=click.Choice(["local", "ray"]), default="local", help=f"{where}  [default: local]"),
-        _common("--address", help="A running Ray cluster: HOST:PORT, or auto. If not given: a new one is started."),
+        _common(
+            "--address",
+            help="Address of a running Ray cluster: HOST:PORT, or auto; without it, a new cluster is started.",
+        ),
         _common("--workers", type=int, help=workers),
     ]
 
@@ -191,7 +192,7 @@ def _inputs(
         raise ConfigError(
             "the command line and the config name different inputs",
             where=f"{pipeline.config} [stage.{stage.name}]", got=" ".join(named), expected=" ".join(own),
-            hint="leave out the inputs on the command line to use those of the stage, or change inputs in the config",
+            hint="to use the inputs of the stage, give no inputs on the command line; or change inputs in the config",
         )  # fmt: skip
     return inputs, same and "#" in given["config"]
 
@@ -228,7 +229,7 @@ def _print_made(command: Maker, made: "Made", *, as_json: bool, quiet: bool, hin
 @click.argument("trained", metavar="MODEL", type=PATH)
 @click.option(
     "--cool-down", is_flag=True,
-    help="First train a tenth more steps, in which the learning rate falls to 0.",
+    help="First train 10 % more steps, while the learning rate falls to 0.",
 )  # fmt: skip
 def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: bool) -> None:
     """Make an artifact from the last checkpoint of a training that was stopped or killed.
@@ -245,7 +246,9 @@ def finish(trained: Path, cool_down: bool, verify: bool, as_json: bool, quiet: b
     command = manifest_at(made.path).command
     _print_made(COMMANDS[command], made, as_json=as_json, quiet=quiet)
     if not (quiet or as_json):
-        say(f"to continue, run the same wordpipe {command}: it starts from the checkpoint and replaces this artifact")
+        say(
+            f"to continue, run the same wordpipe {command} again: it starts from the checkpoint and replaces this artifact"
+        )
 
 
 _CLUSTERS_SHOWN = 20
@@ -286,7 +289,7 @@ def _print_clusters(made: "Made") -> None:
         table.add_row(*(Text(safe_text(cell)) for cell in cells))
     console().print(table)
     if (more := made.counts["clusters"] - _CLUSTERS_SHOWN) > 0:
-        say(f"and {more:,} more in {made.path}")
+        say(f"{counted(more, 'more clusters')} in {made.path}")
 
 
 @click.command(
@@ -297,7 +300,7 @@ def _print_clusters(made: "Made") -> None:
 @click.argument("folder", default=".", type=PATH)
 @click.option(
     "--from", "source", metavar="SOURCE", multiple=True,
-    help="File or folder of texts; settings are chosen for its fields; may be repeated.",
+    help="File or folder of texts, used to choose the settings; may be repeated.",
 )  # fmt: skip
 def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Existing files are not changed."""
@@ -313,7 +316,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     is_new = project.files[0][1]
     if project.settings:
         if not is_new:
-            say(f"{project.files[0][0]} exists and is not changed; for these texts its settings would be:")
+            say(f"{project.files[0][0]} exists and was not changed; the settings for these texts would be:")
         for name, value in project.settings.items():
             say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
         # fields: of which file they are, ids, what is left out
@@ -321,9 +324,11 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
             say(f"  these are the fields of {escaped(project.fields_of)}")
         if project.id_like:
             name = json.dumps(project.id_like, ensure_ascii=False)
-            say(f"  no field is called id; {name} is different in each of the first records: set id_field = {name}")
+            say(
+                f"  no field is called id, but {name} is different in each of the first records; to use it: id_field = {name}"
+            )
         elif "text_field" in project.settings and "id_field" not in project.settings:
-            say('  no field is called id: if another field contains the ids, set id_field = "NAME" in wordpipe.toml')
+            say('  no field is called id; if another field contains ids, set id_field = "NAME" in wordpipe.toml')
         if project.others:
             say(f"  fields not kept: {', '.join(project.others)}")
     if is_new:
@@ -332,8 +337,8 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     # how long it will take, and the next commands
     if project.estimate is not None:
         size = human_bytes(project.text_bytes)
-        what = f"{size} of text would take" if project.is_assumed else f"these {size} of text take"
-        say(f"{what} {_amounts(project.estimate)}")
+        what = f"{size} of text" if project.is_assumed else f"these {size} of text"
+        say(f"estimate for {what}: {_amounts(project.estimate)}")
     first = "" if source else f"put text files into {folder / 'texts'}, then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     say(f"next: {first}{go}wordpipe run")
@@ -349,8 +354,8 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
     verify="inputs'",
 )
 @_CONFIG
-@click.option("--from", "first", metavar="STAGE", help="Start with this stage.")
-@click.option("--to", "last", metavar="STAGE", help="End with this stage.")
+@click.option("--from", "first", metavar="STAGE", help="The first stage to make.")
+@click.option("--to", "last", metavar="STAGE", help="The last stage to make.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only show what would be made, why, and how long it would take.")
 @click.option("--fresh", is_flag=True, help="Make every stage, even if it is up to date.")
 def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, quiet: bool, **more: Any) -> None:
@@ -388,7 +393,7 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
 
 
 @click.command(
-    cls=ExampleCommand, example="wordpipe status", json="Print one JSON object per stage, and one of the total."
+    cls=ExampleCommand, example="wordpipe status", json="Print one JSON object per stage, and one object for the total."
 )
 @_CONFIG
 def status(config: Path, as_json: bool) -> None:
@@ -428,9 +433,9 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
         click.echo(f"total: {_amounts(whole)}")
         free, memory = shutil.disk_usage(_existing(pipeline.from_here(states[0].stage.output))).free, memory_bytes()
         if whole.disk_bytes > free:
-            click.echo(f"  this is more than the free space on the disk: {human_bytes(free)}")
+            click.echo(f"  the disk does not have enough free space: {human_bytes(free)} are free")
         if memory and whole.memory_bytes > memory:
-            click.echo(f"  this is more than the memory of this machine: {human_bytes(memory)}")
+            click.echo(f"  this machine does not have enough memory: {human_bytes(memory)}")
 
 
 def _state_lines(state: "State", width: int | None) -> str:
