@@ -71,8 +71,8 @@ def how_long_memory() -> str:
     most = max(found["lines"], key=lambda line: line["peak_memory_bytes"])
     memory = most["peak_memory_bytes"] / 1e9
     text = (
-        f"The largest memory of these was {memory:.1f} GB, of `{most['command'].split(' --')[0]}`. A question takes "
-        f"{found['query']['seconds']:g} s from the shell, the start of the program included. {source('sizes', found=found)}"
+        f"`{most['command'].split(' --')[0]}` needed the most memory of these commands, {memory:.1f} GB. A query from the "
+        f"shell takes {found['query']['seconds']:g} s, including the start of the program. {source('sizes', found=found)}"
     )
     return textwrap.fill(text, 124, break_on_hyphens=False, break_long_words=False)
 
@@ -88,7 +88,7 @@ def which_encoder() -> str:
         [
             "to search your texts (start here)", "`train static --goal search`", static,
             f"nDCG@10 {100 * _left_out(retrieval):.1f}; BM25 {100 * retrieval['mean']['bm25']:.1f}, "
-            f"asked twice {100 * retrieval['controls']['mean']['bm25_twice']:.1f}",
+            f"BM25 searched twice {100 * retrieval['controls']['mean']['bm25_twice']:.1f}",
         ],
         [
             "to compare sentences, find duplicates", "`train static --goal similarity`", static,
@@ -152,7 +152,7 @@ def tokens() -> str:
     ours, theirs = whole["wordpipe"], whole["hf"]
     text = (
         f"The whole command, from corpus to tokens with words and counts, takes {ours['seconds']:.1f} s and "
-        f"{ours['peak_memory_mb']:.0f} MB, where a script around tokenizers takes {theirs['seconds']:.0f} s and "
+        f"{ours['peak_memory_mb']:.0f} MB. A script that does the same with tokenizers takes {theirs['seconds']:.0f} s and "
         f"{theirs['peak_memory_mb']:.0f} MB."
     )
     head = ["100 MB of Wikipedia", "train BPE", "train WordPiece", "encode BPE", "encode WordPiece"]
@@ -165,8 +165,9 @@ def exactness() -> str:
     ids = sum(one["ids"] for one in found["results"])
     differ = sum(one["lines_that_differ"] for one in found["results"])
     return (
-        f"Over {found['files']} files, {len(found['results'])} kinds of tokenizer and {ids:,} ids, {differ} lines differ from "
-        f"tokenizers {found['tokenizers']}. {source('exactness', found=found)}"
+        f"wordpipe and tokenizers {found['tokenizers']} were compared in {found['files']} files, with {len(found['results'])} "
+        f"kinds of tokenizer and {ids:,} ids. {differ} lines differ. "
+        f"{source('exactness', found=found)}"
     )
 
 
@@ -197,11 +198,12 @@ def words() -> str:
     }
     skipgram, cbow = times["skipgram"], times["cbow"]
     text = (
-        f"Skip-gram is {skipgram['times_as_fast']:.1f} times gensim's corpus_file path and CBOW {cbow['times_as_fast']:.1f} "
-        f"times, by training words per second on two threads; the whole command {skipgram['times_as_fast_whole_command']:.1f} "
-        f"and {cbow['times_as_fast_whole_command']:.1f} times. Quality is on 30 MB after 5 epochs at equal settings, mean and "
-        "spread of three seeds, analogies among the 30,000 commonest words. Of a line of 30,000 words gensim's corpus_file "
-        f"path trained {100 * found['long_line'][1]['share_trained']:.0f} %."
+        f"In training words per second on two threads, skip-gram is {skipgram['times_as_fast']:.1f} times as fast as gensim "
+        f"with corpus_file, and CBOW {cbow['times_as_fast']:.1f} times as fast. The whole command is "
+        f"{skipgram['times_as_fast_whole_command']:.1f} and {cbow['times_as_fast_whole_command']:.1f} times as fast. "
+        "Quality was measured on 30 MB after 5 epochs with equal settings: mean and spread of three seeds, with analogies "
+        "among the 30,000 most frequent words. gensim with corpus_file trained "
+        f"{100 * found['long_line'][1]['share_trained']:.0f} % of a line of 30,000 words."
     )
     return f"{table(head, rows)}\n\n{text} {source('words', found=found)}"
 
@@ -214,7 +216,7 @@ def _words_quality(one: Any) -> str:
 
 
 _OPTIONS = {
-    "plain": "skip-gram as it is", "cbow": "`--architecture cbow`", "ngrams": "`--max-n 6`", "hs": "`--loss hs`",
+    "plain": "skip-gram with the defaults", "cbow": "`--architecture cbow`", "ngrams": "`--max-n 6`", "hs": "`--loss hs`",
     "fixed-window": "`--no-dynamic-window`", "plain vectors=sum": "`--vectors sum`",
     "plain remove-components=1": "`--remove-components 1`", "plain cosmul": "`evaluate words --analogy cosmul`",
 }  # fmt: skip
@@ -235,8 +237,8 @@ def word_options() -> str:
     hidden = lines["hidden"]["ws353_hidden"]["mean"]
     seen = lines["ngrams"]["ws353_seen"]["mean"]
     text = (
-        f"Words that were deleted from the text get a vector from their letters with `--max-n 6`: WS-353 {hidden:.0f} on "
-        f"their pairs, {seen:.0f} when they were seen. Means of three seeds."
+        "With `--max-n 6`, words that were deleted from the text get a vector from their letters. On the pairs of these "
+        f"words, WS-353 is {hidden:.0f}, and {seen:.0f} if the words are in the text. Figures are means of three seeds."
     )
     return f"{table(head, rows)}\n\n{text} {source('word_options', found=found)}"
 
@@ -254,8 +256,9 @@ def recipes() -> str:
     ]
     text = (
         f"Held-out loss in nats per masked token, 15 % fixed masks, after {found['tokens'] / 1e6:.0f} million tokens of "
-        f"{found['mb']:.0f} MB of Wikipedia (WordPiece, {found['vocab_size']:,} tokens). Three million tokens are little: the "
-        f"unigram entropy is {found['text']['unigram_entropy']:.3f}, and what leaves it sooner wins by much."
+        f"{found['mb']:.0f} MB of Wikipedia (WordPiece, {found['vocab_size']:,} tokens). This is a short training: the "
+        f"unigram entropy is {found['text']['unigram_entropy']:.3f}, and a recipe that gets below it early has a large "
+        "advantage."
     )
     table_ = table(["recipe", "held-out loss", "better than the default by"], rows)
     return f"{table_}\n\n{text} {source('model_recipes', found=found)}"
@@ -297,10 +300,10 @@ def gpu_speed() -> str:
     ]
     text = (
         f"One {found['machine']['name']}, torch {found['machine']['torch']}, transformers "
-        f"{found['versions']['transformers']}. On the same GPU {checked} checks hold: what is learned, runs stopped and "
-        "continued to the same bytes, and losses, gradients, vectors, beams and scores of heads beside those of a CPU. "
-        f"Not measured there: {', '.join(found['not_measured'])}. Source: `benchmarks/results/model_gpu.json`, made by "
-        "`benchmarks/model_gpu.py`."
+        f"{found['versions']['transformers']}. On the same GPU {checked} checks passed: models learn, stopped runs continue "
+        "to the same bytes, and losses, gradients, vectors, beams and scores of heads agree with the CPU. These cases "
+        f"were not measured on the GPU: {', '.join(found['not_measured'])}. Source: `benchmarks/results/model_gpu.json`, "
+        "made by `benchmarks/model_gpu.py`."
     )
     return f"{table(['model', 'way', 'tokens/s', 'sequences at once', 'memory'], rows)}\n\n{text}"
 
@@ -315,7 +318,7 @@ def embed() -> str:
         for one in found["lines"] if "texts_per_s" in one
     ]  # fmt: skip
     cold = next(one for one in found["lines"] if one["part"] == "index of a static encoder")
-    text = f"A query from a cold shell takes {cold['cold_median_s']:.2f} s in the median."
+    text = f"The first query from a shell takes {cold['cold_median_s']:.2f} s (median)."
     head = ["the same folder, float32", "wordpipe", "sentence-transformers", "times", "largest difference"]
     return f"{table(head, rows)}\n\n{text} {source('embed', found=found)}"
 
@@ -326,7 +329,7 @@ def sentences() -> str:
     parts, compared = found["parts"], found["compared"]
     rows_of = {
         "TF-IDF": found["tfidf"]["metrics"],
-        "TF-IDF, numbers and negation weighed as ours (left out)": compared["tfidf_leaving_one_out"],
+        "TF-IDF with our weights of numbers and negation (left out)": compared["tfidf_leaving_one_out"],
         "LSI": found["lsi"]["metrics"],
         "piece vectors alone, finished": parts["words"]["metrics"],
         "directions of stems and letters alone, finished": parts["stems"]["metrics"],
@@ -340,8 +343,9 @@ def sentences() -> str:
         rows.append([name, *cells, f"{100 * one['spearman']:.1f}"])
     plain, weighed = compared["static_against_tfidf"]["mean"], compared["static_against_tfidf_with_factors"]["mean"]
     text = (
-        f"Spearman × 100. Left out means: the weights of numbers, pieces and negation were chosen on the three other sets. "
-        f"Above TF-IDF by {_points(plain)}, above TF-IDF with the same weights by {_points(weighed)}."
+        f'Spearman × 100. "Left out" and "leave-one-set-out" mean that the weights of numbers, pieces and negation were '
+        f"chosen on the three other sets. This static encoder is above TF-IDF by {_points(plain)}, and above TF-IDF with "
+        f"the same weights by {_points(weighed)}."
     )
     return f"{table(['', *_SETS.values(), 'mean'], rows)}\n\n{text} {source('sentences', found=found)}"
 
@@ -364,26 +368,29 @@ def retrieval() -> str:
     rows.append(["mean", *mean, f"{100 * _left_out(found):.1f}"])
     below = "none" if not found["significantly_below_bm25"] else ", ".join(found["significantly_below_bm25"])
     text = (
-        "nDCG@10 × 100; hybrid in bold where it is above BM25 with p < 0.05. Encoders were trained on the documents first, "
-        "with defaults alone. Left out means: how many answers are asked again with, and the rule for the vectors' share, "
-        f"were chosen on the three other collections ({len(found['settings'])} settings). Above BM25 by "
-        f"{100 * found['above_bm25']:.1f} points in the mean (defaults, chosen on all four: "
-        f"{100 * found['default']['above_bm25']:.1f}; begun with word vectors of Wikipedia: "
-        f"{100 * with_words['default']['above_bm25']:.1f}), significantly below it on {below}."
+        "nDCG@10 × 100. A hybrid figure is in bold if it is above BM25 with p < 0.05. Encoders were trained on the "
+        "documents, with default settings. "
+        '"Left out" means that two settings, the number of answers for the second search and the weight of the vectors, '
+        f"were chosen on the three other collections ({len(found['settings'])} combinations). Left out, hybrid "
+        f"search is above BM25 by {100 * found['above_bm25']:.1f} points in the mean, and significantly below BM25 on "
+        f"{below}. With the defaults, which were chosen on all four collections, it is above BM25 by "
+        f"{100 * found['default']['above_bm25']:.1f} points, and by {100 * with_words['default']['above_bm25']:.1f} points "
+        "if the encoder starts with word vectors of Wikipedia."
     )
     controls = found["controls"]
     text += (
-        " Hybrid search asks again with its first answers, which brings something without vectors too. Its controls, run by "
-        f"themselves: BM25 asked twice, {100 * controls['mean']['bm25_twice']:.1f} in the mean ("
+        " Hybrid search searches a second time with the content of its first answers, and a second search is better without "
+        "vectors, too. Two controls were therefore run separately: BM25 searched twice, "
+        f"{100 * controls['mean']['bm25_twice']:.1f} in the mean ("
         + ", ".join(
             f"{name} {100 * controls['collections'][key]['bm25_twice']['ndcg_at_10']:.1f}"
             for key, name in _COLLECTIONS.items()
         )
-        + f"), and hybrid with vectors drawn by chance, {100 * controls['mean']['random']:.1f}; BM25 of that run "
+        + f"), and hybrid search with random vectors, {100 * controls['mean']['random']:.1f}. In the same run, BM25 had "
         f"{100 * controls['mean']['bm25']:.1f}."
     )
     head = ["", "BM25", "RM3", "TF-IDF", "LSI", "dense", "hybrid", "hybrid, left out"]
-    also = "The last but one figure: `benchmarks/results/retrieval_words.json`."
+    also = "The figure with word vectors of Wikipedia is from `benchmarks/results/retrieval_words.json`."
     return f"{table(head, rows)}\n\n{text} {source('retrieval', found=found)} {also}"
 
 
@@ -408,7 +415,7 @@ def search() -> str:
                 f"{size['n']:,} × {size['dim']}: {side}", f"{one['build_s']:,.0f} s", f"{one['recall_at_10']:.3f}",
                 f"{one['queries_per_s']:,.0f}", f"{one['peak_memory_bytes'] / 1e9:.1f} GB",
             ])  # fmt: skip
-    head = ["vectors made by chance", "build", "recall@10", "queries/s", "memory"]
+    head = ["random vectors", "build", "recall@10", "queries/s", "memory"]
     return f"{table(head, rows)}\n\n{source('search', found=found)}"
 
 
@@ -420,7 +427,7 @@ def index_update() -> str:
         for name in ("update", "rebuild"):
             side = one[name]
             rows.append([f"{one['n']:,} vectors, {name}", f"{side['seconds']:.0f} s", f"{side['recall_at_10']:.3f}"])
-    head = [f"a share of {found['share']:g} changed", "one thread", "recall@10"]
+    head = [f"{found['share']:.0%} of the vectors changed", "one thread", "recall@10"]
     return f"{table(head, rows)}\n\n{source('index_update', found=found)}"
 
 
@@ -429,10 +436,10 @@ def query_modes() -> str:
     found = result("query_modes")
     rows = []
     for one in found["indexes"].values():
-        for part, name in (("search", "the search"), ("whole", "with encoding and the rows")):
+        for part, name in (("search", "search"), ("whole", "search, with encoding and reading rows")):
             cells = [f"{one[part][mode]:.1f} ms" for mode in ("lexical", "dense", "hybrid")]
             rows.append([f"{one['rows']:,} × {one['dim']}, {one['type']}: {name}", *cells])
-    head = ["median of a question", "lexical", "dense", "hybrid"]
+    head = ["median time of a query", "lexical", "dense", "hybrid"]
     return f"{table(head, rows)}\n\n{source('query_modes', found=found)}"
 
 
@@ -457,8 +464,8 @@ def demo() -> str:
     found = result("demo")
     n = len(found["questions"])
     return (
-        f"Of {n} questions {found['answered']} find an accepted function among the first five: {found['transformer']} by the "
-        f"transformer, {found['word vectors']} by word vectors. {source('demo', found=found)}"
+        f"{found['answered']} of {n} questions find an accepted function among the first five answers: {found['transformer']} "
+        f"with the transformer, {found['word vectors']} with word vectors. {source('demo', found=found)}"
     )
 
 

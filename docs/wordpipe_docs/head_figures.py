@@ -34,10 +34,10 @@ def heads() -> str:
             rows.append([says, one["measure"], *means, _apart(one), *times])
     seeds = len(next(found[name] for name in _SETS if name in found)["ours"]["scores"])
     text = (
-        f"Means of {seeds} trainings each on one {found['device']} in float32, transformers "
-        f"{found['libraries']['transformers']}; in brackets the 95 % interval of the difference, text by text. The last two "
-        "columns, of a CPU: seconds of transformers over ours, of an epoch with its held-out texts, and of predicting. "
-        f"{source('heads', found=speed)}"
+        f"Means of {seeds} trainings on one {found['device']} in float32, with transformers "
+        f"{found['libraries']['transformers']}. The brackets contain the 95 % interval of the difference, compared text by "
+        "text. The last two columns were measured on a CPU: the seconds of transformers divided by the seconds of "
+        f"wordpipe, for an epoch with its held-out texts and for predicting. {source('heads', found=speed)}"
     )
     head = ["set", "measure", "wordpipe", "transformers", "difference", "training, times as fast", "predicting"]
     return f"{table(head, rows)}\n\n{text}"
@@ -58,9 +58,9 @@ def head_gain() -> str:
                 rows.append([_SETS[name].partition(",")[0], number, *cells])
     before = _part("pretrain")
     text = (
-        f"Accuracy, of WNUT-17 F1 of spans; means of three draws of so many labels. The model: {before['figures']['steps']:,} "
-        f"steps on {before['mb']:.0f} MB of Wikipedia, {before['seconds'] / 60:.0f} minutes of two cores. "
-        f"{source('heads', found=found)}"
+        "Accuracy, and F1 of spans for WNUT-17. Figures are means of three random samples of labels. The model was trained "
+        f"for {before['figures']['steps']:,} steps on {before['mb']:.0f} MB of Wikipedia, in {before['seconds'] / 60:.0f} "
+        f"minutes on two cores. {source('heads', found=found)}"
     )
     return f"{table(['set', 'labels', *_SYSTEMS.values()], rows)}\n\n{text}"
 
@@ -72,9 +72,9 @@ def head_adapting() -> str:
         means = (f"{100 * fmean(one[says]):.1f}" for says in ("as it was", "adapted"))
         rows.append([_SETS[name].partition(",")[0], *means, _apart(one)])
     text = (
-        "A folder that transformers has written, with its own tokenizer: `train classifier` or `train tagger` at once, and "
-        "after `train mlm --init` on the texts of the set without their labels; means of three trainings on one "
-        f"{found['device']}. {source('heads', found=found)}"
+        'The model is a folder of transformers with its tokenizer. "As it was" is `train classifier` or `train tagger` on '
+        'this model; "adapted" is the same after `train mlm --init` on the texts of the set, without their labels. Figures '
+        f"are means of three trainings on one {found['device']}. {source('heads', found=found)}"
     )
     return f"{table(['set', 'as it was', 'adapted', 'difference'], rows)}\n\n{text}"
 

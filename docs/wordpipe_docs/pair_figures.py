@@ -41,11 +41,11 @@ def pair_speed() -> str:
     """The training step and decoding of encoder-decoders beside transformers."""
     decode = _part("decode")
     text = (
-        f"1,000 sentences by 5 beams: {decode['seconds']:.1f} s, transformers' `generate` at its fastest batch size "
-        f"{decode['seconds_of_transformers']:.1f} s ({decode['times_as_fast']:.2f} times), {decode['equal_texts']:.1%} of the "
-        f"texts equal. {source('seq2seq', found=decode)}"
+        f"To decode 1,000 sentences with 5 beams takes {decode['seconds']:.1f} s. `generate` of transformers at its fastest "
+        f"batch size takes {decode['seconds_of_transformers']:.1f} s ({decode['times_as_fast']:.2f} times as long), and "
+        f"{decode['equal_texts']:.1%} of the texts are equal. {source('seq2seq', found=decode)}"
     )
-    return "\n\n".join([_steps("speed", ""), _steps("speed, AVX2", ", torch and oneDNN held to AVX2"), text])
+    return "\n\n".join([_steps("speed", ""), _steps("speed, AVX2", ", with torch and oneDNN limited to AVX2"), text])
 
 
 def _steps(part: str, says: str) -> str:
@@ -73,7 +73,7 @@ def _time_of(steps: list[dict[str, Any]]) -> str:
         cells = [f"{one[f'share_{whose}']:.0%}" for one in steps]
         rows.append([f"*the products of the weights alone, {says}*", *cells])
     head = [f"{_STYLES[one['kind']]}, {one['dtype']}" for one in steps]
-    return table(["of the time of our step, by torch's profiler", *head], rows)
+    return table(["share of the time of our step (torch profiler)", *head], rows)
 
 
 _STYLES = {"vaswani": "vaswani", "t5": "T5"}
@@ -84,8 +84,8 @@ def pair_ablations() -> str:
     found = _part("ablations")
     rows = [_row(says, one) for says, one in found["trainings"].items()]
     text = (
-        f"Shorter trainings on the same pairs, {found['epochs']:g} epochs each; from the second line on, one part is taken "
-        "away."
+        f"These trainings on the same pairs are shorter, with {found['epochs']:g} epochs. In each line except the first, "
+        "one part of the training is missing."
     )
     return f"{table(_HEAD, rows)}\n\n{text} {source('seq2seq', found=found)}"
 
@@ -97,8 +97,8 @@ def pair_denoising() -> str:
     rows = [_row(names[says], one) for says, one in found["trainings"].items()]
     first, counts = found["denoising"], found["trainings"]["fresh"]["training"]["counts"]
     text = (
-        f"{counts['pairs_train']:,} pairs of multi30k, {counts['steps']:,} steps, BART's style. Before, `train denoising` saw "
-        f"both sides of all pairs as single texts, none beside its partner: {first['counts']['steps']:,} steps in "
+        f"{counts['pairs_train']:,} pairs of multi30k, {counts['steps']:,} steps, BART's style. Before this training, "
+        f"`train denoising` read both sides of all pairs as separate texts, for {first['counts']['steps']:,} steps in "
         f"{first['seconds'] / 60:.0f} minutes."
     )
     return f"{table(_HEAD, rows)}\n\n{text} {source('seq2seq', found=found)}"
@@ -126,10 +126,11 @@ def pair_tasks() -> str:
     learned = ", ".join(f"{short} {counts[f'train {short}']:,}" for _, short in tasks.values())
     held_out = ", ".join(f"{short} {counts[f'held-out {short}']:,}" for _, short in tasks.values())
     text = (
-        f"Pairs to learn from: {learned}; held out, by document: {held_out}. {training['counts']['steps']:,} steps in "
-        f"{training['seconds'] / 60:.0f} minutes, from a model that restored damaged passages for "
-        f"{found['denoising']['seconds'] / 60:.0f} minutes before (BART's style). A question comes with "
-        "the sentence of its answer and those around it, as the model has 128 positions."
+        f"Training pairs: {learned}. Held-out pairs, chosen by document: {held_out}. The training took "
+        f"{training['counts']['steps']:,} steps in {training['seconds'] / 60:.0f} minutes. It started from a model that had "
+        f"learned to restore damaged passages for {found['denoising']['seconds'] / 60:.0f} minutes (BART's style). The "
+        "input for a question also contains the sentence of its answer and the sentences around it, because the model has "
+        "128 positions."
     )
     return f"{table(['task', 'who', 'ROUGE-L', 'exact'], rows)}\n\n{text} {source('seq2seq', found=found)}"
 

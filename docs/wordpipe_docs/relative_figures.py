@@ -23,13 +23,13 @@ def relatives() -> str:
     head = ["trained by", "held-out loss", "SST", "TREC", "weights", "seconds", "tokens/s"]
     texts = [one["texts"] for one in found["lines"][0]["sets"].values()]
     text = (
-        f"{found['tokens'] / 1e6:.1f} million tokens of the same {found['mb']:.0f} MB of Wikipedia each; width 256, 4 layers, "
-        f"WordPiece of {found['vocab_size']:,}. The loss is in nats per hidden token, on the same held-out masks for all that "
-        "guess masked tokens. SST and TREC: accuracy in % of a logistic regression on the mean of the last hidden states, the "
-        f"model frozen, with its interval of 95 % over {texts[0]:,} and {texts[1]:,} measured texts. One seed each, of "
-        "`train mlm` two. Seconds "
-        f"are of the whole training on {found['threads']} thread{'s' * (found['threads'] > 1)}, while other work ran beside "
-        "it: they compare no speed."
+        f"Each model saw {found['tokens'] / 1e6:.1f} million tokens of the same {found['mb']:.0f} MB of Wikipedia. Unless "
+        f"the table says otherwise, it has width 256, 4 layers and a WordPiece vocabulary of {found['vocab_size']:,} "
+        "tokens. The loss is in nats per hidden token; all models that guess masked tokens have the same held-out masks. "
+        "SST and TREC give the accuracy in % of a logistic regression on the mean of the last hidden states of the frozen "
+        f"model, with the 95 % interval over {texts[0]:,} and {texts[1]:,} texts. Each training has one seed; `train mlm` "
+        f"has two. Seconds are for the whole training on {found['threads']} thread{'s' * (found['threads'] > 1)}. Other "
+        "work ran at the same time, so do not compare the speeds."
     )
     return f"{table(head, rows)}\n\n{text} {source('relatives', found=found)}"
 
@@ -64,11 +64,10 @@ def mixers() -> str:
     for length in lengths:
         head += [f"{length:,} tokens: forward and backward", "forward alone"]
     text = (
-        "Tokens per second, in brackets that over dot-product attention's at the same length, and the memory beyond the "
-        f"weights. A model of {found['shape']['n_layers']} layers, width {found['shape']['dim']}, batches of "
+        "Tokens per second, in brackets the ratio to dot-product attention at the same length, and the memory in addition "
+        f"to the weights. A model of {found['shape']['n_layers']} layers, width {found['shape']['dim']}, batches of "
         f"{found['batch_tokens']:,} tokens, {found['threads']} thread{'s' * (found['threads'] > 1)}, float32; "
-        f"{_rounds(found)}. {_too_much(found)}"
-        f"{source('mixers', found=found)}"
+        f"{_rounds(found)}. {_too_much(found)}{source('mixers', found=found)}"
     )
     return f"{table(head, rows)}\n\n{text}"
 
@@ -83,7 +82,7 @@ def _too_much(found: dict[str, Any]) -> str:
     slow = [line["too_slow"] for line in found["lines"] if "too_slow" in line]
     large = any(line.get(way, 0) is None for line in found["lines"] for way in ("training", "forward"))
     says = [f"more than {found['memory_gb']:g} GB"] * large + [
-        f"more than {max(slow, default=0):g} seconds a process"
+        f"more than {max(slow, default=0):g} seconds for a process"
     ] * bool(slow)
     return f"Too much: {', or '.join(says)}. " if says else ""
 

@@ -83,14 +83,15 @@ def engines() -> str:
     killed = sum(one.get("killed", {}).get("killed", 0) for _, one in stages)
     ceilings = sorted(one["ceiling"] for _, one in stages if "ceiling" in one)
     loop = (
-        f"An arithmetic loop in two processes had {ceilings[0]:.0%} to {ceilings[-1]:.0%} of twice the speed of one before "
-        "and after the runs of the larger text. "
+        f"For comparison, an arithmetic loop in two processes reached {ceilings[0]:.0%} to {ceilings[-1]:.0%} of twice the "
+        "speed of one process. "
         if ceilings else ""
     )  # fmt: skip
     text = (
-        "Seconds of a stage by so many workers; what two have of twice the speed of one; and Ray's seconds over those of one "
-        f"process, both with two workers, the start of Ray included. {killed} processes of Ray were killed while other runs "
-        f"worked. {_digests(dict(stages))} {loop}{source('scale', found=next(iter(sizes.values())))}"
+        "The columns give the seconds of a stage with this number of workers; the speed of two workers as a percentage of "
+        "twice the speed of one worker; and the seconds with Ray, divided by the seconds without Ray, for two workers, "
+        f"including the start of Ray. {killed} processes of Ray were killed during other runs. {_digests(dict(stages))} "
+        f"{loop}{source('scale', found=next(iter(sizes.values())))}"
     )
     return f"{table(head, rows)}\n\n{text}"
 
@@ -98,7 +99,7 @@ def engines() -> str:
 def _digests(stages: dict[str, Any]) -> str:
     if others := [stage for stage, one in stages.items() if one["digests"] > 1]:
         return f"Not all digests are equal: {', '.join(others)}."
-    return "All runs of a stage have one digest."
+    return "All runs of a stage gave the same digest."
 
 
 def growth() -> str:
@@ -112,8 +113,8 @@ def growth() -> str:
                  f"{one['processor_seconds_per_gb']:.0f} s",
                  f"{one['peak_memory_bytes'] / 1e9:.2f} GB", f"{one['bytes'] / 1e6 / float(mb):.2f} GB"]
             )  # fmt: skip
-    head = ["stage", "text", "seconds", "of processors, for each GB", "peak memory", "disk for each GB"]
-    text = f"The text is Wikipedia's, again and again with other numbers. {source('scale', found=found)}"
+    head = ["stage", "text", "seconds", "processor seconds per GB", "peak memory", "disk per GB"]
+    text = f"The text is a part of Wikipedia, repeated with other numbers. {source('scale', found=found)}"
     return f"{table(head, rows)}\n\n{text}"
 
 
@@ -127,12 +128,12 @@ def plan() -> str:
     total = sum(line.dollars for line in _plan() if not line.stage.startswith("or "))
     head = ["stage", "machines", "time", "read and written", "memory of a process", "cost"]
     text = (
-        f"Assumed: machines of {ASSUMED['processors']} processors like those that were measured, "
-        f"{ASSUMED['efficiency']:.0%} of their speed together, {ASSUMED['gbit_per_s']:g} Gbit/s each; "
-        f"${ASSUMED['dollars_per_processor_hour']:g} for a processor's hour, ${ASSUMED['dollars_per_gpu_hour']:g} for a "
-        f"GPU's. All, with word vectors: ${total:,.0f}, and "
-        f"${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte in a store of objects. "
-        "Made of the measured rates by `docs/wordpipe_docs/scale_figures.py`."
+        f"The plan assumes machines with {ASSUMED['processors']} processors of the measured kind that reach "
+        f"{ASSUMED['efficiency']:.0%} of their total speed, {ASSUMED['gbit_per_s']:g} Gbit/s for each machine, "
+        f"${ASSUMED['dollars_per_processor_hour']:g} for one hour of a processor and ${ASSUMED['dollars_per_gpu_hour']:g} for "
+        f"one hour of a GPU. All stages, with word vectors, cost ${total:,.0f}, and object storage costs "
+        f"${TEXT_GB * ASSUMED['dollars_per_gb_month']:,.0f} a month for each terabyte. "
+        "The plan is computed from the measured rates by `docs/wordpipe_docs/scale_figures.py`."
     )
     return f"{table(head, rows)}\n\n{text}"
 
@@ -149,7 +150,7 @@ def _plan() -> Iterator[_Line]:
     made = {name: one["bytes"] / 1e6 / float(sizes[name]) for name, one in largest.items()}
     per_gb = {name: float(one["processor_seconds_per_gb"]) * TEXT_GB for name, one in largest.items()}
 
-    memory = f"0.6 GB, and {32 * _documents(largest, sizes) / 1e9:,.0f} GB where it was started"
+    memory = f"0.6 GB, and {32 * _documents(largest, sizes) / 1e9:,.0f} GB in the main process"
     yield _Line("`ingest`, files of some 100 MB", per_gb["ingest"], TEXT_GB * (1 + made["ingest"]), memory, machines)
     moved = TEXT_GB * (2 * made["ingest"] + made["tokenize"])
     yield _Line("`tokenize`", per_gb["tokenize"], moved, "0.6 GB", machines)
@@ -206,17 +207,17 @@ def averaging() -> str:
     loss = {(one["architecture"], one["machines"]): one["loss"] for one in found["lines"]}
     rows = [[name, *(f"{loss[name, n]:.3f}" for n in machines)] for name in dict.fromkeys(kind for kind, _ in loss)]
     text = (
-        f"Held-out loss in nats after {found['epochs']} passes over {found['words'] / 1e6:.1f} million words, the mean of all "
-        f"tables taken {found['rounds']} times in each pass; simulated on one machine, a thread for each table. "
-        f"{source('word_averaging', found=found)}"
+        f"Held-out loss in nats after {found['epochs']} passes over {found['words'] / 1e6:.1f} million words. The tables "
+        f"are averaged {found['rounds']} times in each pass. The machines are simulated on one machine, with one thread for "
+        f"each table. {source('word_averaging', found=found)}"
     )
     return f"{table(['', *(f'{n} machine' + 's' * (n > 1) for n in machines)], rows)}\n\n{text}"
 
 
 _SERVED = {
-    "plain_faiss_server": "a plain server of twenty lines (FAISS, starlette), vectors alone",
+    "plain_faiss_server": "a simple server in twenty lines (FAISS, starlette), only vectors",
     "vectors": "`wordpipe serve`, `mode=dense`",
-    "auto": "`wordpipe serve`, `mode=auto`: words and vectors, asked twice, with rows and suggestions",
+    "auto": "`wordpipe serve`, `mode=auto`: words and vectors, searched twice, with rows and suggestions",
 }
 
 
@@ -230,14 +231,18 @@ def serving() -> str:
     index, memory, hostile = found["index"], found["memory"], found["hostile"]
     ended = ", ".join(f"{how} {n:,}" for how, n in hostile["ended"].items())
     bad = {how for how in hostile["ended"] if how == "hung" or (how.startswith("50") and how != "503")}
-    verdict = f"not as it should be: {', '.join(sorted(bad))}" if bad else "none with 500, none without an end"
+    verdict = (
+        f"these results are wrong: {', '.join(sorted(bad))}"
+        if bad
+        else "no request got status 500, and every request ended"
+    )
     text = (
-        f"{index['n']:,} rows of width {index['dim']} ({index['type']}), {found['clients']} clients that ask one query after "
-        f"the other for {found['seconds']} s each, on the same cores as the server. Memory after {memory['requests']:,} more "
-        f"requests of three kinds: {memory['before_bytes'] / 1e9:.2f} → {memory['after_bytes'] / 1e9:.2f} GB. "
-        f"{hostile['requests']:,} hostile requests (damaged bodies, headers, paths), {hostile['requests_per_s']:.0f} a "
-        f"second, beside {hostile['slow_clients']} clients that send a letter a second: {ended}; {verdict}. "
-        f"{source('serve', found=found)}"
+        f"{index['n']:,} rows of width {index['dim']} ({index['type']}), {found['clients']} clients that each send one "
+        f"query after the other for {found['seconds']} s, on the same cores as the server. The memory was "
+        f"{memory['before_bytes'] / 1e9:.2f} GB before and {memory['after_bytes'] / 1e9:.2f} GB after "
+        f"{memory['requests']:,} more requests of three kinds. Then the server got {hostile['requests']:,} hostile requests "
+        f"(damaged bodies, headers, paths), {hostile['requests_per_s']:.0f} a second, while {hostile['slow_clients']} "
+        f"clients sent one character a second. Requests by status: {ended}; {verdict}. {source('serve', found=found)}"
     )
     return f"{table(['', 'p50', 'p95', 'p99', 'answers a second'], rows)}\n\n{text}"
 

@@ -61,7 +61,7 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (
             ["--where", "line > 1 order by line"],
             2,
-            "hint: hits are ordered by score: for another order, sort the lines of --json",
+            "hint: hits are sorted by score; for another order, sort the output of --json",
         ),
         (["--where", "line > 1", "--where", "line < 2"], 3, "the condition is true for 0 of "),
         (["--where", "line < 1 or line > 0", "--where", "line < 1"], 3, "the condition is true for 0 of "),

@@ -62,5 +62,5 @@ def test_one_way_of_pooling_is_on(pooling: str, mode: str) -> None:
 
 
 def test_a_pooling_without_a_module_is_refused() -> None:
-    with pytest.raises(ConfigError, match="does not have this pooling; got first-last"):
+    with pytest.raises(ConfigError, match="does not support this pooling; got first-last"):
         sentence_transformers_files("transformer", dim=8, max_len=16, pooling="first-last")

@@ -126,11 +126,11 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
 
 
 def test_settings_that_do_not_fit_the_model_are_refused() -> None:
-    with pytest.raises(ConfigError, match="a model does not have this pooling"):
+    with pytest.raises(ConfigError, match="a model does not support this pooling"):
         encoder(pooling="sif")
-    with pytest.raises(ConfigError, match="longer than the model can read; got 9; expected at most 8"):
+    with pytest.raises(ConfigError, match="longer than the longest input of the model; got 9; expected at most 8"):
         encoder(window=9)
-    with pytest.raises(ConfigError, match="no room for text"):
+    with pytest.raises(ConfigError, match="too short for text"):
         encoder(max_len=2)
     assert encoder(window=4, overlap=9).overlap == 2
 

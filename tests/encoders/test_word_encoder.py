@@ -108,7 +108,7 @@ def test_saved_and_loaded_it_gives_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("pooling", ["cls", "max"])
 def test_poolings_of_models_are_refused(pooling: str) -> None:
-    with pytest.raises(ConfigError, match="word vectors do not have this pooling"):
+    with pytest.raises(ConfigError, match="word vectors do not support this pooling"):
         encoder(pooling=pooling)
 
 

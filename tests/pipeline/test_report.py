@@ -32,7 +32,7 @@ def test_a_whole_pipeline(built, tmp_path):
         assert f"<b><bdi>{name}</bdi></b>" in page
     places = [page.index(f"<b><bdi>{name}") for name in ("corpus", "tokens", "words", "model", "sentences", "index")]
     assert places == sorted(places)
-    for section in ("Flow", "Ledger", "Tokenizers", "Training", "Quality", "Index", "Settings", "Sources", "Versions"):
+    for section in ("Flow", "Counts", "Tokenizers", "Training", "Quality", "Index", "Settings", "Sources", "Versions"):
         assert f">{section}</h2>" in page
     assert "Every file was compared with its hash." in page
     assert wordpipe.report(built, tmp_path / "again.html")["bytes"] == made["bytes"]
@@ -50,7 +50,7 @@ def test_the_config_says_what_is_stale_and_what_is_missing(project, cli):
     assert "not made: words" in done.err
     page = (project / "report.html").read_text()
     assert "tokens.vocab_size 600 → 700" in page
-    assert "The config wordpipe.toml decides what is fresh or stale." in page
+    assert "The config wordpipe.toml decides which artifacts are fresh or stale." in page
     config.write_text("[stage.tokens]\nnonsense = 1\n")
     found = json.loads(cli("report", "run", "-o", "report.html", "--force", "--json").out)
     assert "wordpipe.toml could not be read, so the report cannot tell which stages are stale" in found["notes"][0]

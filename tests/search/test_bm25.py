@@ -170,7 +170,7 @@ def test_a_relevance_model_is_that_of_the_papers(corpus, asked):
 def test_what_texts_consist_of_must_belong_to_the_index():
     index = LexicalIndex.build(["bees dance", "honey of the hive bees bees", "", "taxes"], ENGLISH)
     damaged = LexicalIndex.load({**files_of(index), "text_terms.npy": files_of(index)["lengths.npy"]})
-    with pytest.raises(ArtifactError, match="do not belong together"):
+    with pytest.raises(ArtifactError, match="do not match each other"):
         damaged.by_text  # noqa: B018
 
 
@@ -223,9 +223,9 @@ def test_what_is_saved_answers_the_same_and_damage_is_named():
     again = LexicalIndex.load(files)
     assert again.settings == index.settings
     np.testing.assert_array_equal(again.scores("dancing bee tax"), index.scores("dancing bee tax"))
-    with pytest.raises(ArtifactError, match="do not belong together"):
+    with pytest.raises(ArtifactError, match="do not match each other"):
         LexicalIndex.load({**files, "rows.npy": files["starts.npy"]})
-    with pytest.raises(ArtifactError, match="not a readable lexical index"):
+    with pytest.raises(ArtifactError, match="the lexical index cannot be read"):
         LexicalIndex.load({**files, "rows.npy": b"no array"})
 
 

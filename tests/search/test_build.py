@@ -140,7 +140,7 @@ def test_nothing_to_index_and_a_wrong_count_are_errors() -> None:
     for n in (6, 8):
         with pytest.raises((ArtifactError, ConfigError), match="got 7"):
             build_index(lambda: iter([unit(7, 8, 1)]), n, 8, IndexSettings(threads=1))
-    with pytest.raises(ConfigError, match="more lists than vectors"):
+    with pytest.raises(ConfigError, match="nlist is larger than the number of vectors"):
         built(unit(1_000, 8, 1), type="ivf-pq", nlist=1_001)
 
 
@@ -230,7 +230,7 @@ def test_what_needs_too_much_is_refused_and_nothing_else() -> None:
     assert plan.memory_bytes > plan.index_bytes > 1_000_000 * 32 * 4
     plan.refuse_above(None)
     plan.refuse_above(plan.memory_bytes)
-    with pytest.raises(BudgetError, match=r"ivf-pq index is predicted .* at most 100 MB"):
+    with pytest.raises(BudgetError, match=r"memory of the ivf-pq index is above .* at most 100 MB"):
         plan.refuse_above(100_000_000)
 
 

@@ -191,7 +191,7 @@ def test_what_is_written_is_read_and_nothing_else() -> None:
     numbers = io.BytesIO()
     np.save(numbers, np.arange(3))
     for wrong in (b"", data[:-9], numbers.getvalue(), b"nothing of the kind"):
-        with pytest.raises(ArtifactError, match="does not hold the held-out queries of an index"):
+        with pytest.raises(ArtifactError, match="does not contain the held-out queries of an index"):
             read_held_out(wrong, 60, 4, "here")
     with pytest.raises(ArtifactError, match="another index"):
         read_held_out(data, 20, 4, "here")

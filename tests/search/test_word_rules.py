@@ -166,7 +166,7 @@ def test_hostile_words_are_bounded(n):
 def test_settings_of_an_index_that_are_none_are_refused():
     files = dict(LexicalIndex.build(["plan B", "plan C", "naïve"], PLAIN).files())
     about = json.loads(files["lexical.json"])
-    with pytest.raises(ArtifactError, match="not a readable lexical index"):
+    with pytest.raises(ArtifactError, match="the lexical index cannot be read"):
         LexicalIndex.load({**files, "lexical.json": json.dumps({**about, "stems": "yes"}).encode()})
 
 

@@ -387,9 +387,9 @@ def test_a_spread_space_and_few_texts_are_no_news(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"transform": "remove-components", "components": 8}, "all directions of the vectors would be removed"),
+        ({"transform": "remove-components", "components": 8}, "too many directions of the vectors would be removed"),
         ({"transform": "whiten", "dims": 9}, "dims is larger than the width of the vectors"),
-        ({"pooling": "cls"}, "word vectors do not have this pooling"),
+        ({"pooling": "cls"}, "word vectors do not support this pooling"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_text_is_read(settings, message, tmp_path):

@@ -107,7 +107,7 @@ def test_rows_are_copied_where_they_cannot_be_shared(tmp_path, monkeypatch):
 
 def test_more_memory_than_allowed_is_refused_with_the_prediction(tmp_path, cli):
     source = words(tmp_path / "s", texts(60, 1))
-    with pytest.raises(BudgetError, match="predicted to need more memory"):
+    with pytest.raises(BudgetError, match="the predicted memory of"):
         wordpipe.index(source, output=tmp_path / "i", max_memory="10MB")
     assert not (tmp_path / "i").exists()
     result = cli("index", source, "-o", tmp_path / "i", "--max-memory", "10MB")
@@ -198,7 +198,7 @@ def test_an_update_keeps_to_the_memory_allowed_and_says_what_made_it(tmp_path):
     settings = {"type": "ivf-pq", "threads": 1}
     old = wordpipe.index(source, output=index, **settings)
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
-    with pytest.raises(BudgetError, match="ivf-pq index is predicted to need more memory"):
+    with pytest.raises(BudgetError, match="predicted memory of the ivf-pq index is above"):
         wordpipe.index(source, output=index, update=True, max_memory="10MB", **settings)
     with Artifact(index) as found:
         assert found.digest == old.digest

@@ -172,4 +172,4 @@ def test_endings_are_cut_off_where_no_difference_is_beyond_chance(built):
     assert lexical["stems"]
     assert not endings["kept"]
     assert endings["interval"][0] <= endings["words"] - endings["stems"] <= endings["interval"][1]
-    assert language.startswith("english (recognised), endings are cut off (nDCG@10 ")
+    assert language.startswith("english (detected), word endings are removed (nDCG@10 ")

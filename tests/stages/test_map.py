@@ -82,7 +82,7 @@ def test_the_commonest_words_are_shown_and_what_is_left_out_is_said(words, tmp_p
     assert data["words"] == [f"w{row}" for row in range(50) if row != 5]
     assert data["ranks"] == [row for row in range(50) if row != 5]
     assert data["counts"] == [N + 2 - row for row in range(50) if row != 5]
-    assert f"a share of {kept:.2f} is" in " ".join(Page(page).texts_of("p"))
+    assert f"A share of {kept:.2f} of the" in " ".join(Page(page).texts_of("p"))
     assert "words left out: no direction 1" in notes
 
 

@@ -116,23 +116,23 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
         (
             "source = 'web' and label > 5",
             "Cannot compare",
-            "label is text: use TRY_CAST(label AS BIGINT); columns: row, ",
+            "label is text, so use TRY_CAST(label AS BIGINT); columns: row, ",
         ),
         ("label::int > 5", "Could not convert", "use TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
         (
             "meta > 5",
             "Cannot compare",
-            "meta holds objects: write a field of an object as meta->>'FIELD'; columns: row, ",
+            "meta contains objects, so write a field of an object as meta->>'FIELD'; columns: row, ",
         ),
         ("meta.n = '5'", "Cannot extract", "write a field of an object as meta->>'n'"),
         ("rows.meta['n'] = '5'", "", "write a field of an object as meta->>'n'"),
         ("meta.\"a b\".c = '5'", "Cannot extract", "write a field of an object as meta->>'$.\"a b\".c'"),
-        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text: use TRY_CAST(meta->>'n' AS BIGINT)"),
+        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text, so use TRY_CAST(meta->>'n' AS BIGINT)"),
         ("label->>'n' = 'x'", "Malformed JSON", "use case when label like '{%' then label->>'n' end"),
-        ("tags = 'x'", "can't be cast", "tags is a list: write 'x' in tags; columns:"),
-        ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list: write 'x' in tags"),
-        ("tags like '%x%'", "No function", "tags is a list: write 'x' in tags; columns: row, "),
+        ("tags = 'x'", "can't be cast", "tags is a list, so write 'x' in tags; columns:"),
+        ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list, so write 'x' in tags"),
+        ("tags like '%x%'", "No function", "tags is a list, so write 'x' in tags; columns: row, "),
         ("metadata.year = 1900", "no column metadata.year", "did you mean year?"),
         ('label = "a"', "no column a", "write a text in single quotes: 'a'"),
         ("case when year > 1 then " * 500 + "true" + " end" * 500, "", ""),
@@ -589,7 +589,7 @@ def test_a_condition_on_a_field_that_became_the_title_or_the_id_names_it(tmp_pat
     Path("c").rename("elsewhere")
     with pytest.raises(ConfigError) as raised:
         wordpipe.query("i", "salt", where="name like '%1'")
-    assert raised.value.hint.startswith("to get a field of the records as a column")
+    assert raised.value.hint.startswith("to make a field of the records a column")
 
 
 def test_records_that_say_the_same_are_other_records_where_they_have_ids(tmp_path, monkeypatch):

@@ -309,7 +309,7 @@ def test_a_store_that_does_not_answer_is_told_of_once(bucket, proxy, texts, tmp_
         proxy.rule = lambda _: None
         assert wait_for("ok") is None
     assert len(said) == 1
-    assert "the store does not answer, so the server keeps the generation that it has" in said[0]
+    assert "the storage does not answer, so the server keeps the current version" in said[0]
     silent(*said)
 
 

@@ -115,7 +115,7 @@ def test_what_takes_too_long_ends_with_the_command_to_run(serving, built, monkey
     client = serving(built / "words")
     for path in ("/doctor", "/map?layout=pca"):
         error = client.get(path).json()["error"]
-        assert "too long for a server" in error["what"]
+        assert "the maximum for a server" in error["what"]
         assert error["hint"].startswith("wordpipe ")
 
 

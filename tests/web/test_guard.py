@@ -98,7 +98,7 @@ def test_health_says_little_without_a_token(guarded):
 
 
 def test_another_host_needs_a_token_file():
-    with pytest.raises(ConfigError, match="give --token-file FILE"):
+    with pytest.raises(ConfigError, match="use --token-file FILE"):
         ServeSettings.make({"host": "0.0.0.0"})
 
 

@@ -242,7 +242,7 @@ def test_what_is_served(client):
     page = get(client, tab="about")
     for name in ("records", "words", "model", "clm", "colours"):
         assert name in page.text
-    assert "Ledger" in page.text
+    assert "Counts" in page.text
     assert "Settings" in page.text
 
 

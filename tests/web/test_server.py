@@ -258,7 +258,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_old_one(generations, tmp_
         assert "content of the file has changed" in health("stale")["error"]
         with urlopen(server.url + "/search?q=salt&k=1") as reply:
             assert json.load(reply)["metadata"]["gen"] == "one"
-        assert "the server keeps the old one" in reports[0]
+        assert "the server keeps the old version" in reports[0]
         publish(generations[1], tmp_path / "index")
         assert health("ok")["swaps"] == 1
         with urlopen(server.url + "/search?q=salt&k=1") as reply:
@@ -334,7 +334,7 @@ def test_what_cannot_be_served_is_refused(cli, built, records, args, code, messa
 def test_a_token_is_one_that_nobody_else_can_read(records, tmp_path):
     (tmp_path / "token").write_text("short\n")
     (tmp_path / "token").chmod(0o600)
-    with pytest.raises(ConfigError, match="does not hold a valid token"):
+    with pytest.raises(ConfigError, match="does not contain a valid token"):
         wordpipe.serve(records, port=0, token_file=tmp_path / "token")
     (tmp_path / "token").write_text("0123456789abcdef\n")
     (tmp_path / "token").chmod(0o644)

@@ -382,4 +382,6 @@ def _read_rows(path: Path, rows: Ids, into: NDArray[np.float32]) -> None:
         for one, end in pairwise(starts):
             file.seek(int(rows[one]) * size)
             if file.readinto(into[one:end].data) < (end - one) * size:
-                raise StorageError("the file was cut short while it was in use", where=path, hint="run it again")
+                raise StorageError(
+                    "the file became shorter while it was read", where=path, hint="run the command again"
+                )

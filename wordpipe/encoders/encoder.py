@@ -94,7 +94,7 @@ def check_finite(vectors_ND: npt.NDArray[np.float32], texts: Sequence[str], give
     """
     bad = np.flatnonzero(~np.isfinite(vectors_ND).all(axis=1))
     if len(bad):
-        what = f"the {giver} gave vectors that are not finite for {len(bad)} of {len(texts)} texts"
+        what = f"the {giver} returned vectors with infinite or NaN numbers for {len(bad)} of {len(texts)} texts"
         raise DivergedError(what, where="; ".join(repr(texts[number][:60]) for number in bad[:3]), hint=hint)
 
 
@@ -277,7 +277,7 @@ def shares(
         left = np.linalg.norm(turned_PK.sum(axis=0))
         if left > _VANISHED:
             return (turned_PK / left).astype(np.float32)
-    raise InputError("the text has no vector", got=repr(text[:80]), hint="the text needs a word that the encoder knows")
+    raise InputError("the text has no vector", got=repr(text[:80]), hint="use at least one word that the encoder knows")
 
 
 def explained_cosine(

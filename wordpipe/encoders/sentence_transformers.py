@@ -52,7 +52,7 @@ def sentence_transformers_files(
     if kind == "transformer" and pooling not in exported:
         expected = ", ".join(exported)
         raise ConfigError(
-            "sentence-transformers does not have this pooling", where="pooling", got=pooling, expected=expected
+            "sentence-transformers does not support this pooling", where="pooling", got=pooling, expected=expected
         )
     # its modules in order: the model or table, weights, pooling, unit length, and the transform
     layers: list[tuple[str, Mapping[str, bytes]]]

@@ -127,7 +127,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
         ArtifactError: not a tokenizer.json, or its ids are not 0, 1, 2, …
     """
     try:
-        parts = parse_json(tokenizer_json, "tokenizer.json", what="not a readable tokenizer")
+        parts = parse_json(tokenizer_json, "tokenizer.json", what="the tokenizer cannot be read")
         model, pre_tokenizer = parts["model"], parts["pre_tokenizer"]
         if model["type"] != "WordLevel" or (pre_tokenizer or {}).get("pattern", {}).get("Regex") != _WORD:
             return None
@@ -136,7 +136,7 @@ def listed_words(tokenizer_json: bytes) -> tuple[list[str], bool] | None:
             raise ValueError("the ids have gaps")
         steps = {step["type"] for step in (parts["normalizer"] or {}).get("normalizers", [])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError("not a readable tokenizer", where="tokenizer.json", got=error) from None
+        raise ArtifactError("the tokenizer cannot be read", where="tokenizer.json", got=error) from None
     return words[:-1], "Lowercase" not in steps
 
 
@@ -165,7 +165,7 @@ class StaticEncoder(TableEncoder):
     ) -> None:
         if settings.pooling not in ("auto", "mean"):
             raise ConfigError(
-                "a static table does not have this pooling", where="pooling", got=settings.pooling, expected="mean"
+                "a static table does not support this pooling", where="pooling", got=settings.pooling, expected="mean"
             )
         self._files = {name: files[name] for name in (TABLE_FILE, TOKENIZER_FILE)}
         self._table_VD = _table(self._files[TABLE_FILE])
@@ -225,7 +225,9 @@ class StaticEncoder(TableEncoder):
             unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
             unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)
         if not np.isfinite(norms_N).all():
-            raise DivergedError("a text's vector is not finite", where="static table", hint="train the model again")
+            raise DivergedError(
+                "the vector of a text has infinite or NaN numbers", where="static table", hint="train the model again"
+            )
         return unit_ND, norms_N > 0
 
 
@@ -245,9 +247,9 @@ def _table(data: bytes) -> npt.NDArray[np.float32]:
     try:
         table_VD: npt.NDArray[np.float32] = safetensors.numpy.load(data)[TENSOR]
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
-        raise ArtifactError("not a readable static table", where=TABLE_FILE, got=error) from None
+        raise ArtifactError("the static table cannot be read", where=TABLE_FILE, got=error) from None
     if table_VD.ndim != 2 or not table_VD.size:
-        raise ArtifactError("not a table of vectors", where=TABLE_FILE, got=table_VD.shape)
+        raise ArtifactError("the file does not contain a table of vectors", where=TABLE_FILE, got=table_VD.shape)
     return np.ascontiguousarray(table_VD, np.float32)
 
 

@@ -301,15 +301,20 @@ class TransformerEncoder(TextEncoder):
     def _encode(self, texts: Sequence[str], watch: Watch | None) -> EncodedBatch:
         windows = self._windows(*self._ids(texts))
         pooled_ND = self._pooling.merge_windows(self._pooled(windows, watch), self._weight_of(windows), windows.counts)
-        check_finite(pooled_ND, texts, "model", "its weights may have diverged in training; try --dtype float32")
+        check_finite(
+            pooled_ND,
+            texts,
+            "model",
+            "try --dtype float32; if the error remains, the training of the model may have diverged",
+        )
         vectors_ND, empty_N = self.transform.apply(unit_rows(pooled_ND)[0])
         return EncodedBatch(vectors_ND, empty_N, [[] for _ in texts], windows.counts)
 
     def parts(self, text: str) -> TextParts:
         """Return the tokens of a text, and special ids with empty spans, with their shares of the text's vector."""
         if not self._pooling.is_linear:
-            what = "with this pooling the vector is not a sum over tokens: no token has a share in the vector"
-            hint = "for explained answers, embed with --pooling mean"
+            what = "scores cannot be explained with this pooling, because the vector is not a sum over tokens"
+            hint = "to explain scores, run wordpipe embed with --pooling mean"
             expected = " or ".join(name for name, one in POOLINGS.items() if one.is_linear)
             raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
         # tokens, windows, and the weight of each
@@ -319,7 +324,7 @@ class TransformerEncoder(TextEncoder):
         windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
         weights_W = self._weight_of(windows)
         if not weights_W.any():
-            raise InputError("the text has no vector", hint="give a text with words")
+            raise InputError("the text has no vector", hint="write a text that contains words")
         # the tokens and, behind them, one part for each special id; what is in two windows has the sum of both
         sums_PD = np.zeros((n + before + after, self._width))
         weights_W = weights_W / float(weights_W.sum(dtype=np.float64))
@@ -433,11 +438,11 @@ def _within(watch: Watch, before: float, share: float) -> Watch:
 
 def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform: Transform) -> None:
     """Refuse parts of a transformer encoder that do not belong together (ArtifactError)."""
-    what = "the parts of the encoder do not belong together"
+    what = "the files of the encoder do not match each other"
     if len(transform.mean) != dim:
         raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {len(transform.mean)}", expected=dim)
     if shape is not None and (dim != shape.dim or max_len > shape.max_len):
-        got, expected = f"width {dim}, {max_len} positions", f"{shape.dim}, at most {shape.max_len}"
+        got, expected = f"width {dim}, {max_len} positions", f"width {shape.dim}, at most {shape.max_len} positions"
         raise ArtifactError(what, where="config.json", got=got, expected=expected)
 
 
@@ -445,7 +450,9 @@ def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None
     """Return the pooling of a transformer encoder that the settings mean for this model."""
     pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
     if pooling is None:
-        raise ConfigError("a model does not have this pooling", where="pooling", got=name, expected="mean, cls or max")
+        raise ConfigError(
+            "a model does not support this pooling", where="pooling", got=name, expected="mean, cls or max"
+        )
     if pooling.is_weighted and token_weights is None:
         expected, hint = "a model made by `wordpipe train contrastive --pooling weighted`", "use --pooling mean"
         raise ConfigError("the model has no token weights", where="pooling", got=name, expected=expected, hint=hint)
@@ -463,10 +470,12 @@ def _unlimited(tokenizer: Tokenizer) -> Tokenizer:
 def _window(settings: EmbedSettings, room: int) -> int:
     """Return the number of tokens of a text that a window of the transformer encoder holds."""
     if room < 1:
-        raise ConfigError("the model has no room for text between its special tokens", where="max_len", got=room)
+        raise ConfigError(
+            "the input of the model is too short for text between the special tokens", where="max_len", got=room
+        )
     if settings.window > room:
         raise ConfigError(
-            "the window is longer than the model can read",
+            "the window is longer than the longest input of the model",
             where="window",
             got=settings.window,
             expected=f"at most {room}",

@@ -119,17 +119,23 @@ class Transform:
             tensors: Mapping[str, npt.NDArray[np.float32]] = safetensors.numpy.load(data)
             mean, components, weights = tensors["mean"], tensors["components"], tensors.get("weights")
         except (KeyError, ValueError, safetensors.SafetensorError) as error:
-            raise ArtifactError("not a readable transform", where=where, got=error) from None
+            raise ArtifactError("the transform cannot be read", where=where, got=error) from None
         if mean.ndim != 1 or components.shape != (len(components), len(mean)):
-            raise ArtifactError("mean and components differ in width", where=where, got=(mean.shape, components.shape))
+            raise ArtifactError(
+                "the mean and the components have different widths", where=where, got=(mean.shape, components.shape)
+            )
         if (weights is None) != (kind != "whiten"):
             raise ArtifactError(
-                "a whiten transform must have weights, all others must have none", where=where, got=kind
+                "a whiten transform must have weights, and other transforms must not have weights",
+                where=where,
+                got=kind,
             )
         if weights is not None and (weights.ndim != 2 or len(weights) != len(mean) or not weights.size):
-            raise ArtifactError("mean and weights differ in width", where=where, got=(mean.shape, weights.shape))
+            raise ArtifactError(
+                "the mean and the weights have different widths", where=where, got=(mean.shape, weights.shape)
+            )
         if not all(np.isfinite(part).all() for part in (mean, components, weights) if part is not None):
-            raise ArtifactError("the transform is not finite", where=where)
+            raise ArtifactError("the transform contains infinite or NaN numbers", where=where)
         return cls(kind, mean, components, weights)
 
 
@@ -172,7 +178,9 @@ class Moments:
         least = max(removed + 1, 2)
         if self.count < least:
             hint = "add more texts, or use --transform none"
-            raise InputError("too few texts to fit a transform", got=self.count, expected=f"{least} or more", hint=hint)
+            raise InputError(
+                "there are too few texts to fit a transform", got=self.count, expected=f"{least} or more", hint=hint
+            )
         wide_D = self._sum_D / self.count
         mean_D, nothing = wide_D.astype(np.float32), np.zeros((0, dim), dtype=np.float32)
         if kind == "centre":
@@ -187,7 +195,7 @@ def check_directions(dim: int, *, components: int = 0, dims: int = 0) -> None:
     """Refuse a transform that takes away, or keeps, more directions than a vector has (ConfigError)."""
     if components >= dim:
         raise ConfigError(
-            "all directions of the vectors would be removed",
+            "too many directions of the vectors would be removed",
             where="components",
             got=components,
             expected=f"below {dim}",
@@ -222,7 +230,9 @@ def _whitening(
     varied = int((strength_D > _MIN_VARIANCE_SHARE * max(strength_D[0], 0.0)).sum())
     if varied < max(dims, 1):
         hint = f"--dims {varied}" if varied else "use texts that differ from each other, or --transform none"
-        raise InputError("the texts differ in too few directions", got=varied, expected=max(dims, 1), hint=hint)
+        raise InputError(
+            "the vectors of the texts differ in too few directions", got=varied, expected=max(dims, 1), hint=hint
+        )
     drawn = shrinkage(strength_D, count)
     shrunk_D = (1 - drawn) * strength_D + drawn * strength_D.mean()
     kept = dims or varied

@@ -64,7 +64,10 @@ class WordEncoder(TableEncoder):
     ) -> None:
         if settings.pooling not in ("auto", "sif", "mean"):
             raise ConfigError(
-                "word vectors do not have this pooling", where="pooling", got=settings.pooling, expected="sif or mean"
+                "word vectors do not support this pooling",
+                where="pooling",
+                got=settings.pooling,
+                expected="sif or mean",
             )
         self.pooling = "sif" if settings.pooling == "auto" else settings.pooling
         super().__init__(table.dim, settings, transform, identity)
@@ -100,7 +103,11 @@ class WordEncoder(TableEncoder):
             if not has_vector:
                 unknown[text].append(word)
         if not np.isfinite(sums_ND).all():
-            raise DivergedError("a text's vector is not finite", where="word vectors", hint="train the words again")
+            raise DivergedError(
+                "the vector of a text has infinite or NaN numbers",
+                where="word vectors",
+                hint="train the word vectors again",
+            )
         # the mean and the sum have the same direction, which is all that is kept
         vectors_ND, empty_N = self.transform.apply(unit_rows(sums_ND)[0])
         filled_N = np.diff(found.offsets) > np.array([*map(len, unknown)], np.int64)

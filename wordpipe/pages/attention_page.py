@@ -27,9 +27,9 @@ Floats = npt.NDArray[np.floating[Any]]
 
 _SCRIPTS = ("data", "grid", "lines", "matrix", "main")
 _CAUTION = (
-    "Attention is not explanation: other weights can give the same answer, and the weights agree poorly with the effects of "
-    "changes to the input (Jain & Wallace 2019, arXiv 1902.10186). The importance of a head is how much the loss rises "
-    "without it: --importance measures that rise."
+    "Attention weights do not explain an answer. Other weights can give the same answer, and the weights often disagree with "
+    "the effects of changes to the input (Jain & Wallace 2019, arXiv 1902.10186). The option --importance measures how much "
+    "the loss rises without a head."
 )
 
 

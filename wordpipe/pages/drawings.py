@@ -189,7 +189,8 @@ def loss_curves(log: Sequence[Mapping[str, Any]], entropy: float | None, name: s
     parts += [
         f'<circle class="valid-dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in _places(valid[-1:], end, low, high)
     ]
-    said = f"Loss of {name} over {human_count(end)} tokens: first {losses[0]:.3g}, lowest {min(losses):.3g}"
+    values = f"the first loss is {losses[0]:.3g} and the lowest loss is {min(losses):.3g}"
+    said = f"Loss of {name} over {human_count(end)} tokens; {values}"
     drawing = f'<svg role="img" aria-label="{shown(said)}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{"".join(parts)}</svg>'
     return drawing + _rate([(row["tokens"], row["lr"]) for row in rows if is_number(row["lr"])], end)
 

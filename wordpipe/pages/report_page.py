@@ -100,9 +100,9 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
         if pipeline.verified
         else "The sizes of files were checked, but not their hashes."
     )
-    who_says = "No config was given: an artifact counts as stale if one of its inputs in this folder has changed."
+    who_says = "No config was given, so an artifact is stale if one of its inputs in this folder has changed."
     if pipeline.said_by:
-        who_says = f"The config {pipeline.said_by} decides what is fresh or stale."
+        who_says = f"The config {pipeline.said_by} decides which artifacts are fresh or stale."
     # what stands around the sections
     fills = {
         "title": shown(pipeline.title),
@@ -122,7 +122,7 @@ def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     artifacts = pipeline.artifacts
     yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
-    yield "Ledger", _ledger(artifacts)
+    yield "Counts", _ledger(artifacts)
     yield "Tokenizers", _tokenizers([one for one in artifacts if one.kind == "tokens"])
     yield "Training", _training(artifacts)
     yield "Quality", _quality(pipeline)
@@ -177,7 +177,7 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
             f"<small>{source}</small></div>{''.join(cells)}</li>"
         )
     return (
-        '<p class="hint">A line leads to each artifact from those it was made from. Bars compare times and sizes.</p>'
+        '<p class="hint">Lines connect each artifact with its inputs. Bars compare times and sizes.</p>'
         f'<div class="flow">{flow_lines(edges, len(artifacts))}<ol>{"".join(rows)}</ol></div>'
     )
 
@@ -230,7 +230,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
             )
     # what the lines mean
     legend = (
-        '<p class="hint">Loss in nats per target by tokens read; below, the learning rate.'
+        '<p class="hint">Upper part: loss in nats per target, by the number of tokens read. Lower part: learning rate.'
         '<span class="key"></span>training<span class="key held"></span>held-out text<span class="key known"></span>'
         "a model that knows only token frequencies. Losses of different objectives cannot be compared.</p>"
     )
@@ -306,7 +306,7 @@ def _quality(pipeline: ReportedPipeline) -> str:
             lines = [line for name, value in metrics.items() for line in _figure(name, value).lines()]
             text = shown(" · ".join(f"{short_name(label, 100)} {cell or ''}" for label, cell in lines), 2_000)
             rows.append(f"<tr><th scope=row>{_named(one.name)}</th><td class=what>{text}</td></tr>")
-    body = f"<table><caption>Measured when made</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+    body = f"<table><caption>Measured in the stage</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     # evaluations kept as files
     for file, found in pipeline.evaluations.items():
         data = found.get("data")
@@ -357,7 +357,7 @@ def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
             "dimensions": _whole(facts.get("dim")),
             "file": human_bytes(file) if file else "",
             "recall at 10": f"{recall:.1%}" if is_number(recall := metrics.get("recall_at_10")) else "",
-            "queries for the measurement": _whole(facts.get("queries")),
+            "queries in the recall test": _whole(facts.get("queries")),
             # how fast, and how the words are found
             "searches per second": human_count(fast) if fast else "",
             "exact searches per second": human_count(exact) if is_number(exact) else "",

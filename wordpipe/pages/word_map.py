@@ -39,7 +39,7 @@ _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
 _SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
 _LAYOUTS = {
-    "umap": "UMAP places neighbours near each other; long distances, and the sizes of gaps and clusters, mean little.",
+    "umap": "UMAP places neighbours near each other, but long distances and the sizes of gaps and clusters mean little.",
     "pca": "PCA shows the two directions in which the vectors vary most; all other directions are not visible.",
 }
 
@@ -326,10 +326,10 @@ def _base64(array: npt.NDArray[Any], dtype: str) -> str:
 def _meaning(shown: WordMap) -> str:
     """Return sentences on the meaning of distances on this map, with its measured figure."""
     k, chance = shown.neighbours.shape[1], shown.neighbours.shape[1] / max(1, len(shown.words) - 1)
-    how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "seldom"
+    how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "rarely"
     return (
-        f"Words that are near each other on this page are {how} near in all {shown.dim} dimensions: of each word’s {k} true "
-        f"nearest neighbours, a share of {shown.neighbours_kept:.2f} is among its {k} nearest words on this page (by chance: "
-        f"{chance:.2g}). "
+        f"Words that are near each other on this page are {how} also near each other in all {shown.dim} dimensions. "
+        f"A share of {shown.neighbours_kept:.2f} of the {k} nearest neighbours of a word are among its {k} nearest words on "
+        f"this page (by chance: {chance:.2g}). "
         f"{_LAYOUTS[shown.layout]}"
     )

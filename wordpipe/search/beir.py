@@ -76,11 +76,11 @@ def read_collection(corpus: File, queries: File, judgements: File) -> Collection
     grades = _grades(judgements)
     unknown = {name for graded in grades.values() for name in graded} - documents.keys()
     known = [name for name in questions if name in grades]
-    strangers = "" if known else "none of the judged queries is in the file of queries"
+    strangers = "" if known else "the queries file contains no query of the judgements"
     if known and not any(name in documents for query in known for name in grades[query]):
-        strangers = "no judged document is in the corpus"
+        strangers = "the corpus contains no document of the judgements"
     if strangers:  # ids that do not meet give figures near 0 that look like a bad system
-        raise InputError(strangers, where=judgements[1], hint="compare the ids of both files")
+        raise InputError(strangers, where=judgements[1], hint="compare the ids in the two files")
     # counts of what is left out, or counts as 0
     missing = [name for name in grades if name not in questions]
     counts = {
@@ -114,7 +114,7 @@ def _records(file: File) -> dict[str, tuple[str, str]]:
             raise wrong_line(place, line, "a JSON object with _id and text")
         title, body = record.get("title") or "", record["text"] or ""
         if not isinstance(title, str) or not isinstance(body, str):
-            raise wrong_line(place, line, "strings for title and text")
+            raise wrong_line(place, line, "a string in title and in text")
         name = str(record["_id"])
         if name in found:
             raise InputError("an id occurs twice", where=place, got=name)
@@ -132,19 +132,23 @@ def _grades(file: File) -> Grades:
         if len(cells) == 4:  # TREC's layout, whose second column says nothing
             cells = [cells[0], *cells[2:]]
         if len(cells) != 3:
-            raise wrong_line(place, line, "query, document and grade")
+            raise wrong_line(place, line, "a query id, a document id and a grade")
         query, document, grade = (cell.strip() for cell in cells)
         if not grade.removeprefix("-").isdecimal():
             if number:
-                raise wrong_line(place, line, "a whole number as the grade")
+                raise wrong_line(place, line, "a grade that is a whole number")
             continue  # the header
         graded = grades.setdefault(query, {})
         if graded.setdefault(document, int(grade)) != int(grade):
             raise InputError(
-                "a document is judged twice, with different grades", where=place, got=f"{query} {document}"
+                "a document has two different grades for one query", where=place, got=f"{query} {document}"
             )
     if not grades:
-        raise InputError("the file has no judgement", where=file[1], expected="query, document and grade on each line")
+        raise InputError(
+            "the file contains no judgements",
+            where=file[1],
+            expected="a query id, a document id and a grade on each line",
+        )
     return grades
 
 

@@ -45,7 +45,7 @@ _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
 _BY_TEXT = ("text_starts", "text_terms", "text_counts")
 _KINDS = {"letters": "u", "counts": "u", "text_counts": "u"}  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
-_HINT = "build it again with: wordpipe index"
+_HINT = "build the index again: wordpipe index"
 _SUGGESTED = 5  # words of a query for which others are looked up
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
 _READ_WORDS = 1 << 16  # whose terms an open index remembers
@@ -299,7 +299,7 @@ class LexicalIndex:
         Raises:
             ArtifactError: the files do not belong together.
         """
-        with damage_named(f"{LEXICAL}{_SETTINGS}", "not a readable lexical index", _HINT):
+        with damage_named(f"{LEXICAL}{_SETTINGS}", "the lexical index cannot be read", _HINT):
             about = parse_json_object(files[_SETTINGS], _SETTINGS)
             settings, stems = LexicalSettings.make(about["settings"]), about["stems"]
             if type(stems) is not bool:
@@ -475,7 +475,7 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
     """Read one of the arrays of BM25's index, without a copy. Raises ArtifactError: it is none."""
-    with damage_named(f"{LEXICAL}{name}.npy", "not a readable lexical index", _HINT):
+    with damage_named(f"{LEXICAL}{name}.npy", "the lexical index cannot be read", _HINT):
         array = parse_array(files[f"{name}.npy"])
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
             raise ValueError(f"{array.dtype} {array.shape}")
@@ -489,4 +489,4 @@ def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
 
 def _strangers() -> ArtifactError:
     """Return the error for files of a lexical index that do not belong together."""
-    return DamageError("the files of the lexical index do not belong together", where=LEXICAL, hint=_HINT)
+    return DamageError("the files of the lexical index do not match each other", where=LEXICAL, hint=_HINT)

@@ -67,11 +67,11 @@ class Plan:
     def refuse_above(self, bound: int | None) -> None:
         """Refuse to build an index that needs more memory than the bound. Raises BudgetError: it does."""
         if bound is not None and self.memory_bytes > bound:
-            fewer = "make shorter vectors: wordpipe embed … --transform whiten --dims 128"
+            shorter = "make shorter vectors with: wordpipe embed … --transform whiten --dims 128"
             raise BudgetError(
-                f"a {self.kind} index is predicted to need more memory than allowed", where="max_memory",
-                got=f"{self.memory_bytes / 1e6:,.0f} MB ({self.index_bytes / 1e6:,.0f} MB for the finished index)",
-                expected=f"at most {bound / 1e6:,.0f} MB", hint=f"allow more with --max-memory, or {fewer}",
+                f"the predicted memory of the {self.kind} index is above the limit", where="max_memory",
+                got=f"{self.memory_bytes / 1e6:,.0f} MB ({self.index_bytes / 1e6:,.0f} MB when the index is finished)",
+                expected=f"at most {bound / 1e6:,.0f} MB", hint=f"raise the limit with --max-memory, or {shorter}",
             )  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def _built(kind: Flat, blocks: Blocks, threads: int, report: Report, later_bytes
         memory, size = (f"{count / 1e6:,.0f} MB" for count in (plan.memory_bytes, plan.index_bytes))
         report(
             Progress(
-                "note", note=f"predicted memory for {plan.kind}: {memory} at the peak, {size} for the finished index"
+                "note",
+                note=f"predicted memory of the {plan.kind} index: {memory} while it is built, {size} when it is finished",
             )
         )
     plan.refuse_above(settings.max_memory_bytes)
@@ -364,7 +365,7 @@ def _unit_rows(block_BD: Vectors, rows_R: Rows, first: int) -> Vectors:
 def _refuse_other_count(found: int, n: int) -> None:
     """Refuse vectors of another number than announced (ArtifactError)."""
     if found != n:
-        raise ArtifactError("the number of vectors differs from the announced number", got=found, expected=n)
+        raise ArtifactError("the number of vectors is not the expected number", got=found, expected=n)
 
 
 def measure(kind: Flat, width: Width, truth: ExactNeighbours) -> Measurement:

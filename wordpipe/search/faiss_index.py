@@ -30,7 +30,7 @@ from wordpipe.runtime import cpu_count
 from wordpipe.search.knn import Hits, Mask, Rows, StoredVectors, Vectors, best_of
 from wordpipe.search.settings import AUTO, KINDS, IndexSettings
 
-BUILD_AGAIN = "build it again with: wordpipe index"
+BUILD_AGAIN = "build the index again: wordpipe index"
 K = 10  # neighbours, by which the recall is measured
 RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
@@ -221,7 +221,7 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     except (RuntimeError, MemoryError, AssertionError) as error:
         lines = str(error).rpartition("Error: ")[2].splitlines()
         reason = _FAISS_PLACE.sub("", lines[0]) if lines else None
-        raise DamageError("not a readable FAISS index", where=where, got=reason, hint=BUILD_AGAIN) from None
+        raise DamageError("the FAISS index cannot be read", where=where, got=reason, hint=BUILD_AGAIN) from None
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
     try:
@@ -251,8 +251,11 @@ def check_structure(index: Any) -> None:
                 return
     need(isinstance(index, faiss.IndexFlat), f"an unsupported kind of index: {type(index).__name__}")
     size = index.code_size
-    need(size == 4 * index.d, f"{size} bytes per vector")
-    need(index.codes.size() == index.ntotal * size, f"{index.codes.size()} bytes for {index.ntotal} vectors")
+    need(size == 4 * index.d, f"a vector has {size} bytes")
+    need(
+        index.codes.size() == index.ntotal * size,
+        f"the codes of {index.ntotal} vectors have {index.codes.size()} bytes",
+    )
 
 
 def need(holds: bool, found: str) -> None:
@@ -323,7 +326,7 @@ class VectorIndex:
         """
         if queries_QD.shape[1] != self._index.d:
             raise InputError(
-                "the query's vector and the index have different widths",
+                "the vector of the query and the vectors of the index have different widths",
                 got=queries_QD.shape[1],
                 expected=self._index.d,
             )

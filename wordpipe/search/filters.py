@@ -51,7 +51,7 @@ _CLASSES = {
     "CONSTANT",
 }  # fmt: skip
 _CALLED = {
-    "SUBQUERY": "a subquery", "STAR": "a star", "PARAMETER": "a parameter", "POSITIONAL_REFERENCE": "a column by its number",
+    "SUBQUERY": "a subquery", "STAR": "a star", "PARAMETER": "a parameter", "POSITIONAL_REFERENCE": "the number of a column",
     "WINDOW": "a window", "LAMBDA": "a lambda",
 }  # fmt: skip
 _WRITTEN = {
@@ -98,7 +98,7 @@ def rows_where(
         except RecursionError:
             raise _not_a_condition(condition, "an expression that is nested too deeply") from None
         if len({name.lower() for name in named}) < len(named):
-            reason = "a condition cannot distinguish columns whose names differ only in upper and lower case"
+            reason = "the condition uses two columns whose names differ only in upper and lower case"
             raise _misfit(condition, reason, schema)
         # longer than every column's name, and than the condition, which so cannot mention it
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
@@ -107,14 +107,14 @@ def rows_where(
             database.register(_TABLE, pa.schema(fields).empty_table())
             (kind,) = database.sql(f"SELECT ({condition}\n) FROM {_TABLE}").types  # noqa: S608
             if str(kind) != "BOOLEAN":
-                raise _not_a_condition(condition, f"a value of type {kind}, which is neither true nor false")
+                raise _not_a_condition(condition, f"a value of type {kind}, which is not true or false")
             reader = pa.RecordBatchReader.from_batches(pa.schema(fields), _numbered(batches(named), named, fields))
             database.unregister(_TABLE)
             database.register(_TABLE, reader)
             with _ended_after(database, seconds):
                 found = database.execute(f'SELECT "{number}" FROM {_TABLE} WHERE ({condition}\n)').fetchnumpy()[number]  # noqa: S608
         except duckdb.InterruptException:
-            raise _misfit(condition, f"no result after {seconds:g} s", schema) from None
+            raise _misfit(condition, f"no result after {seconds:g} seconds", schema) from None
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
@@ -182,9 +182,9 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
     kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
-    hint = f"to get a field of the records as a column: wordpipe ingest … --metadata {quoted(name)}{kind}"
+    hint = f"to make a field of the records a column, run: wordpipe ingest … --metadata {quoted(name)}{kind}"
     if near:
-        hint = f"did you mean {', '.join(map(quoted, near))}? Or, {hint}"
+        hint = f"did you mean {', '.join(map(quoted, near))}? Otherwise, {hint}"
     if is_value:
         hint = f"write a text in single quotes: '{name}'" + (f"; {hint}" if near else "")
     if objects:
@@ -231,9 +231,9 @@ def _fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches
             field = known[found[0].lower()] if len(found) == 1 else None
             name = quoted(field.name) if field else ""
             if field and is_compared and pa.types.is_list(field.type):
-                return f"{name} is a list: write {beside[0].replace('%', '')} in {name}"
+                return f"{name} is a list, so write {beside[0].replace('%', '')} in {name}"
             if field and is_compared and is_json(field):
-                return f"{name} holds objects: write a field of an object as {name}->>'FIELD'"
+                return f"{name} contains objects, so write a field of an object as {name}->>'FIELD'"
             # a text, or a field of an object, which is text: the cast that it needs
             if side.get("function_name") == "->>":
                 name = "->>".join(_constant(one) or ".".join(map(quoted, _path(one, known))) for one in _sides(side))
@@ -254,37 +254,37 @@ def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Sche
     plain = next((field.name for field in schema if quoted(field.name) == text), None)
     dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
-        return f"some values are not dates: use TRY_CAST({text} AS DATE), which gives null for other texts"
+        return f"some values are not dates, so use TRY_CAST({text} AS DATE), which gives null for these values"
     clash = _TYPE_CLASH.search(reason)
     is_number = clash and (clash[1] or clash[2]) not in ("DATE", "TIMESTAMP")
     if dates and any(f"'{one}(" in reason for one in _OF_DATES):
-        return f"{text} holds dates as text: write {text}::date, as in year({text}::date)"
+        return f"{text} contains dates as text, so write {text}::date, for example year({text}::date)"
     if dates and is_number:
         year = next((one for one in constants if re.fullmatch(r"(1[5-9]|20)\d\d", one)), str(dates[0])[:4])
-        return f"{text} holds dates as text: compare with a text, {text} >= '{year}-01-01', or use year({text}::date)"
+        return f"{text} contains dates as text, so write {text} >= '{year}-01-01', or year({text}::date) for the year"
     if clash:
         kind = _CASTS.get(clash[1] or clash[2], clash[1] or clash[2])
-        return f"{text} is text: use TRY_CAST({text} AS {kind})"
+        return f"{text} is text, so use TRY_CAST({text} AS {kind})"
     if "Could not convert string" in reason and not any(f"string {one}" in reason for one in constants):
-        return f"some values are not integers: use TRY_CAST({text} AS BIGINT), which gives null for other texts"
+        return f"some values are not integers, so use TRY_CAST({text} AS BIGINT), which gives null for these values"
     if "Malformed JSON" in reason:
         name = text.partition("->>")[0]
-        return f"some values are not objects: use case when {name} like '{{%' then {text} end"
+        return f"some values are not objects, so use case when {name} like '{{%' then {text} end"
     return ""
 
 
 _TAKE_APART = ("contains", "list_contains", "->>")
-_FIELD = "write a field of an object as COLUMN->>'FIELD'"
+_FIELD, _ITEM = "write a field of an object as COLUMN->>'FIELD'", "to search in a list, write 'ITEM' in COLUMN"
 _INSTEAD = {
-    "row": "join conditions with and", "@>": "for lists, write 'ITEM' in COLUMN", "->": _FIELD, "json_extract": _FIELD,
-    "json_extract_string": _FIELD, "json_value": _FIELD, "any": "for lists, write 'ITEM' in COLUMN",
+    "row": "write and between conditions", "@>": _ITEM, "any": _ITEM, "->": _FIELD, "json_extract": _FIELD,
+    "json_extract_string": _FIELD, "json_value": _FIELD,
 }  # fmt: skip
 
 
 def _meant(condition: str) -> str:
     """Return what SQL writes for signs of other languages in a condition; "" if there are none."""
     if _ORDER.search(condition):
-        return "hits are ordered by score: for another order, sort the lines of --json or --format tsv; -k N limits the hits"
+        return "hits are sorted by score; for another order, sort the output of --json or --format tsv; -k N limits the hits"
     signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
     return ", ".join(f"write {_SIGNS[sign]} instead of {sign}" for sign in signs)
 
@@ -403,7 +403,7 @@ def _understood(database: Any, condition: str, schema: pa.Schema, batches: Batch
         return alone
     assert wrong is not None
     if readings and readings[-1] != condition:
-        hint = f"put names with spaces or symbols, and words of SQL, in double quotes: {_short(readings[-1])}"
+        hint = f"write names with spaces or symbols, and SQL keywords, in double quotes: {_short(readings[-1])}"
         wrong.hint = f"{hint}; {wrong.hint}" if wrong.hint else hint
     try:
         raise wrong
@@ -422,11 +422,11 @@ def _parsed(database: Any, condition: str) -> Any:
         ConfigError: it is not a single expression, or says more than it may.
     """
     if not condition.strip():
-        raise ConfigError("the condition is empty", hint=f'for example --where "{_EXAMPLE}"; or leave out --where')
+        raise ConfigError("the condition is empty", hint=f'write, for example, --where "{_EXAMPLE}", or omit --where')
     if len(condition) > _LONGEST:
         raise _too_long(condition, f"{len(condition):,} characters", f"at most {_LONGEST:,}")
     if (joined := 1 + len(_JOINS.findall(_QUOTED.sub("", condition)))) > _MOST:
-        raise _too_long(condition, f"{joined:,} conditions joined by and, or", f"at most {_MOST:,}")
+        raise _too_long(condition, f"{joined:,} conditions joined with and / or", f"at most {_MOST:,}")
     # of brackets that are not closed DuckDB's parser takes the square of their number: of 3,000 it took 23 s
     if max(accumulate({"(": 1, ")": -1}.get(sign, 0) for sign in condition)) > _DEEPEST:
         raise _not_a_condition(condition, "an expression that is nested too deeply")
@@ -444,7 +444,7 @@ def _parsed(database: Any, condition: str) -> Any:
 
 
 def _too_long(condition: str, got: str, expected: str) -> ConfigError:
-    hint = "for many values of one column, write COLUMN in (VALUE, VALUE, …)"
+    hint = "to compare a column with many values, write COLUMN in (VALUE, VALUE, …)"
     return ConfigError("the condition is too long", where=_short(condition), got=got, expected=expected, hint=hint)
 
 
@@ -470,7 +470,7 @@ def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str
 
 def _not_a_condition(condition: str, got: str) -> ConfigError:
     """Return the error for what is no condition, with an example of one."""
-    what, example, meant = "not a condition on columns", f'for example --where "{_EXAMPLE}"', _meant(condition)
+    what, example, meant = "this is not a condition on columns", f'for example --where "{_EXAMPLE}"', _meant(condition)
     hint = f"{meant}; {example}" if meant else example
     return ConfigError(what, where=_short(condition), got=_short(got), expected="one expression", hint=hint)
 
@@ -483,11 +483,10 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
         raise _not_a_condition(condition, _CALLED.get(kind, kind.lower()))
     function = str(part.get("function_name", ""))
     if function == "->>" and not re.match(r"'(?!\$.*(\*|\.\.))", _constant([{}, *_sides(part)][-1])):
-        raise _not_a_condition(condition, "->> that is not followed by the name of one field, as in customer->>'city'")
+        raise _not_a_condition(condition, "->> without one field name after it; write, for example, customer->>'city'")
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
-        hint = (
-            _meant(condition) or _INSTEAD.get(function.lower()) or f'compare columns, for example --where "{_EXAMPLE}"'
-        )
+        example = f'compare a column with a value, for example --where "{_EXAMPLE}"'
+        hint = _meant(condition) or _INSTEAD.get(function.lower()) or example
         what, expected = "a condition cannot use this function", ", ".join(sorted(_WRITTEN))
         raise ConfigError(what, where=_short(condition), got=_short(function), expected=expected, hint=hint)
 

@@ -24,27 +24,36 @@ def check_graph(index: Any) -> None:
     levels, offsets, links, room = (
         numbers_of(vector) for vector in (graph.levels, graph.offsets, graph.neighbors, graph.cum_nneighbor_per_level)
     )
-    need(len(levels) == n and len(offsets) == n + 1, f"{len(levels)} rows in the graph")
+    need(len(levels) == n and len(offsets) == n + 1, f"the graph has {len(levels)} rows")
     need(0 < len(room) <= _LEVELS and room[0] == 0 and bool((np.diff(room) >= 0).all()), "invalid levels")
     if not n:
         return
     # the entry, and where the links of every row are
-    need(bool(levels.min() >= 1 and levels.max() < len(room)), f"a row on level {levels.max()}")
+    need(
+        bool(levels.min() >= 1 and levels.max() < len(room)),
+        f"the rows have levels from {levels.min()} to {levels.max()}, and the graph has {len(room)} levels",
+    )
     need(graph.max_level == levels.max() - 1, f"{graph.max_level} levels")
-    need(0 <= graph.entry_point < n, f"the entry point is row {graph.entry_point}")
+    need(0 <= graph.entry_point < n, f"the entry point is row {graph.entry_point}, and the index has {n} rows")
     need(levels[graph.entry_point] == levels.max(), "the entry point is not on the highest level")
     steps = np.diff(offsets.astype(np.int64))
     need(
         offsets[0] == 0 and offsets[-1] == len(links) and bool((steps == room[levels]).all()),
-        "invalid positions of links",
+        "the positions of the links are invalid",
     )
     # links lead to rows, on a level to rows of that level
-    need(bool(links.min() >= -1 and links.max() < n), f"a link to row {links.max()} of {n}")
+    need(
+        bool(links.min() >= -1 and links.max() < n),
+        f"the links lead to rows from {links.min()} to {links.max()}, and the index has {n} rows",
+    )
     for level in range(1, int(levels.max())):
         rows = np.flatnonzero(levels > level)
         places = offsets[rows].astype(np.int64)[:, None] + np.arange(room[level], room[level + 1])
         near = links[places]
-        need(bool((levels[near[near >= 0]] > level).all()), f"a link on level {level} to a row below")
+        need(
+            bool((levels[near[near >= 0]] > level).all()),
+            f"a link on level {level} leads to a row that is not on this level",
+        )
 
 
 class Graph(Flat):

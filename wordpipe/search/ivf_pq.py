@@ -40,7 +40,7 @@ _REFINED, _HEAD = b"IxRF", 37  # how lists with vectors beside them begin, and w
 def _check_refined(index: Any) -> None:
     """Check lists of codes with vectors that candidates are compared by."""
     factor = float(index.k_factor)
-    need(math.isfinite(factor) and 1 <= factor <= _WIDEST, f"{factor} candidates for a hit")
+    need(math.isfinite(factor) and 1 <= factor <= _WIDEST, f"the index compares {factor} candidates per hit")
     for part in (index.base_index, index.refine_index):
         need(part is not None, "a part of the index is missing")
         same_size(index, part, "a part of the index")
@@ -49,7 +49,10 @@ def _check_refined(index: Any) -> None:
 
 def _check_lists(index: Any) -> None:
     """Check lists around centroids: as many as there are centroids, and every row in range."""
-    need(1 <= index.nlist < 1 << 31 and index.nprobe >= 1, f"{index.nlist} lists, {index.nprobe} searched")
+    need(
+        1 <= index.nlist < 1 << 31 and index.nprobe >= 1,
+        f"the index has {index.nlist} lists, and a search reads {index.nprobe} lists",
+    )
     need(index.quantizer is not None and index.invlists is not None, "a part of the index is missing")
     centroids = _held.downcast_index(index.quantizer)
     need((centroids.ntotal, centroids.d) == (index.nlist, index.d), f"{centroids.ntotal} centroids")
@@ -63,27 +66,30 @@ def _check_lists(index: Any) -> None:
         if not (size := lists.list_size(number)):
             continue
         rows += size
-        need(rows <= index.ntotal, f"more than {index.ntotal} rows in the lists")
+        need(rows <= index.ntotal, f"the lists contain more rows than the index, which has {index.ntotal}")
         numbers = _held.rev_swig_ptr(lists.get_ids(number), size)
-        need(numbers.min() >= 0 and numbers.max() < index.ntotal, f"row {numbers.max()} of {index.ntotal}")
-    need(rows == index.ntotal, f"{rows} rows in the lists")
+        need(
+            numbers.min() >= 0 and numbers.max() < index.ntotal,
+            f"a list contains rows from {numbers.min()} to {numbers.max()}, and the index has {index.ntotal} rows",
+        )
+    need(rows == index.ntotal, f"the lists contain {rows} rows, and the index has {index.ntotal} rows")
 
 
 def _check_quantizer(pq: Any, dim: int) -> None:
     """Check the codes of a product quantizer (Jégou et al. 2011): equal parts of a vector."""
-    need(pq.d == dim and pq.M >= 1 and pq.M * pq.dsub == dim, f"codes for {pq.M} parts of {pq.dsub} numbers")
-    need(1 <= pq.nbits <= 16 and pq.ksub == 1 << pq.nbits, f"codes of {pq.nbits} bits")
-    need(pq.centroids.size() == pq.d * pq.ksub, f"{pq.centroids.size()} numbers in the centroids of codes")
+    need(pq.d == dim and pq.M >= 1 and pq.M * pq.dsub == dim, f"the codes have {pq.M} parts of {pq.dsub} numbers")
+    need(1 <= pq.nbits <= 16 and pq.ksub == 1 << pq.nbits, f"each code has {pq.nbits} bits")
+    need(pq.centroids.size() == pq.d * pq.ksub, f"the centroids of the codes have {pq.centroids.size()} numbers")
 
 
 def _check_blocks(index: Any, lists: Any) -> None:
     """Check an ivf-pq index's 4-bit codes in blocks, the form of the fast search."""
-    need(index.pq.nbits == index.nbits == 4 and index.ksub == 16, f"codes of {index.nbits} bits")
+    need(index.pq.nbits == index.nbits == 4 and index.ksub == 16, f"each code has {index.nbits} bits")
     need(index.M == index.pq.M and index.M2 == index.M + index.M % 2, f"{index.M2} parts")
     need(index.bbs > 0 and index.bbs % 32 == 0 and index.bbs <= 1 << 16, f"blocks of {index.bbs}")
     block = getattr(lists, "block_size", None)
     if block is not None:
-        need(lists.n_per_block == index.bbs and block == index.bbs * index.M2 // 2, f"blocks of {block} bytes")
+        need(lists.n_per_block == index.bbs and block == index.bbs * index.M2 // 2, f"each block has {block} bytes")
 
 
 class Lists(Flat):
@@ -120,7 +126,9 @@ class Lists(Flat):
         """
         n, wanted = self.n, self.settings.nlist
         if wanted > n:
-            raise ConfigError("more lists than vectors", where="nlist", got=wanted, expected=f"at most {n}")
+            raise ConfigError(
+                "nlist is larger than the number of vectors", where="nlist", got=wanted, expected=f"at most {n}"
+            )
         return wanted or max(1, min(math.isqrt(n), n // _MIN_PER_LIST))
 
     def _lists_there(self) -> int:

@@ -54,12 +54,12 @@ class LexicalSettings(Settings):
     """Settings of search by words: BM25 over stems, with the scores of Lucene."""
 
     language: Language = setting(
-        "auto", "language whose word endings are cut off (Snowball) and whose stop words are left out; auto: the "
-        "recognised language, or none",
+        "auto", "language of the texts: its word endings are removed (Snowball stemmer) and its stop words are ignored; "
+        "auto: the language that wordpipe detects, or none",
         section="Lexical search",
     )  # fmt: skip
     k1: float = setting(
-        1.2, "BM25: how much the repetitions of a word in a text count; 0 = not at all", ge=0, le=10, expert=True
+        1.2, "BM25: how much a repeated word raises the score of a text; 0 = not at all", ge=0, le=10, expert=True
     )
     b: float = setting(
         0.75, "BM25: how much the length of a text lowers its score; 0 = not at all", ge=0, le=1, expert=True
@@ -73,19 +73,21 @@ class ClusterSettings(Settings):
 
     k: int | Literal["auto"] = setting(
         "auto",
-        "number of clusters; auto: the number whose silhouette is furthest above chance",
+        "number of clusters; auto: the number whose silhouette is furthest above the silhouette of random vectors",
         metavar="N|auto",
         check=_refuse_no_number_of_clusters,
     )
-    central: int = setting(3, "number of texts nearest to the centre that are kept for each cluster", ge=1, le=20)
+    central: int = setting(
+        3, "number of texts to keep for each cluster; the texts nearest to its centre are kept", ge=1, le=20
+    )
     label_words: int = setting(5, "number of words in the label of each cluster", ge=0, le=20)
     language: Language = setting(
         "auto",
-        "language whose word endings are cut off (Snowball) and whose stop words are left out; auto: the recognised "
-        "language, or none",
+        "language of the texts: its word endings are removed (Snowball stemmer) and its stop words are ignored; "
+        "auto: the language that wordpipe detects, or none",
     )
     seed: int = setting(1, "seed for k-means and random samples", ge=0, lt=2**31, expert=True)
-    threads: int = setting(0, "threads, 0 = one per core", ge=0, recipe=False, expert=True)
+    threads: int = setting(0, "number of threads; 0 = one per core", ge=0, recipe=False, expert=True)
 
 
 class IndexSettings(LexicalSettings):
@@ -95,32 +97,36 @@ class IndexSettings(LexicalSettings):
 
     type: KindName = setting(
         "auto",
-        "kind of index; flat: exact; ivf-pq: lists of codes, the best candidates are compared by their vectors; hnsw: "
-        "a graph; auto: flat for few vectors, else ivf-pq if it finds enough",
+        "kind of index; flat: exact search; ivf-pq: search in compressed vectors, then compare the best candidates by "
+        "their full vectors; hnsw: search in a graph; auto: flat for few vectors, otherwise ivf-pq if ivf-pq reaches the "
+        "recall",
         section="The index",
     )
     recall: float = setting(
         0.95,
-        "share of the true 10 nearest vectors that must be found; the search is widened until held-out queries reach "
-        "this share",
+        "share of the 10 nearest vectors that a search must find; the search compares more vectors until held-out "
+        "queries reach this share",
         gt=0,
         le=1,
     )
     update: bool = setting(
         False,
-        "update the index at the output; only rows that were added, removed or changed are processed",
+        "update the index in the output folder; only rows that were added, removed or changed are processed",
         recipe=False,
     )
     max_memory: str = setting(
         "",
-        "stop before building if more memory than this is predicted; default: no limit",
+        "memory limit; if more memory is predicted, the index is not built; default: no limit",
         recipe=False,
         metavar="SIZE",
         check=_refuse_no_size,
     )
     seed: int = setting(1, "seed for graph levels, k-means and held-out queries", ge=0, lt=2**31, expert=True)
     threads: int = setting(
-        0, "threads, 0 = one per core; a graph has the same bytes every time only with 1 thread", ge=0, recipe=False
+        0,
+        "number of threads; 0 = one per core; an hnsw index has the same bytes every time only with 1 thread",
+        ge=0,
+        recipe=False,
     )
     nlist: int = setting(
         0, "number of lists; 0 = the square root of the number of vectors", ge=0, section=_LISTS, expert=True
@@ -128,23 +134,33 @@ class IndexSettings(LexicalSettings):
     nprobe: int = setting(0, "number of lists that a search reads; 0 = as many as the recall needs", ge=0, expert=True)
     refine: int = setting(
         0,
-        "candidates per hit that ivf-pq compares by their full vectors; 0 = as many as the recall needs",
+        "number of candidates per hit that ivf-pq compares by their full vectors; 0 = as many as the recall needs",
         ge=0,
         expert=True,
     )
     pq_dims: int = setting(
         0,
-        "numbers of a vector that share one 4-bit code of ivf-pq; 0 = 2 (1 if a vector has fewer than 64 numbers)",
+        "how many numbers of a vector ivf-pq stores in one 4-bit code; 0: 2 numbers, or 1 number if a vector has fewer "
+        "than 64 numbers",
         ge=0,
         le=64,
         expert=True,
     )
-    hnsw_m: int = setting(32, "neighbours of each vector in an hnsw graph", ge=2, le=256, section=_GRAPH, expert=True)
+    hnsw_m: int = setting(
+        32, "number of neighbours of each vector in an hnsw graph", ge=2, le=256, section=_GRAPH, expert=True
+    )
     ef_construction: int = setting(
-        100, "candidates that are compared when a vector is added to an hnsw graph", ge=1, le=10_000, expert=True
+        100,
+        "number of candidates that are compared when a vector is added to an hnsw graph",
+        ge=1,
+        le=10_000,
+        expert=True,
     )
     ef_search: int = setting(
-        0, "candidates that a search of an hnsw graph compares; 0 = as many as the recall needs", ge=0, expert=True
+        0,
+        "number of candidates that a search in an hnsw graph compares; 0 = as many as the recall needs",
+        ge=0,
+        expert=True,
     )
 
     @property
@@ -161,38 +177,38 @@ class QueryOptions(Settings):
 
     mode: Literal["auto", "dense", "lexical", "hybrid"] = setting(
         "auto",
-        "search by vectors (dense), by words (lexical, BM25) or by both (hybrid); auto: the mode that found most when "
-        "the index was built",
+        "search by vectors (dense), by words (lexical, BM25) or by vectors and words (hybrid); auto: the mode that gave "
+        "the best results in tests when the index was built",
     )
     weight: float | None = setting(
-        None, "share of the vectors in a hybrid score; default: the share measured for this index, larger for long "
+        None, "weight of the vectors in a hybrid score; default: the weight measured for this index, larger for long "
         "queries", ge=0, le=1,
         metavar="SHARE",
     )  # fmt: skip
     feedback: int | None = setting(
         None,
-        "search a second time with the content of the first N hits; in hybrid mode by vectors and words, with --mode "
-        "lexical by words alone; 0: search once; default: 10, with --mode lexical 0",
+        "search a second time with the content of the first N hits; with --mode lexical, only with their words; 0: search "
+        "once; default: 10, or 0 with --mode lexical",
         ge=0,
         metavar="N",
     )
     where: str | None = setting(
         None,
-        "only rows for which this condition is true, such as year > 2000; `wordpipe show INDEX` lists the columns; of "
-        "several conditions, all must be true",
+        "return only rows for which this condition is true, for example year > 2000; `wordpipe show INDEX` lists the "
+        "columns; if several conditions are given, all conditions must be true",
         metavar="SQL",
         several=True,
         read=_all_true,
         prose=True,
     )
-    per_document: bool = setting(False, "only the best row of each document")
+    per_document: bool = setting(False, "return only the best row of each document")
     min_score: float | None = setting(
         None,
-        "leave out hits with a lower score; a score is relative to the best hit in hybrid mode, a cosine with --mode "
-        "dense, BM25 with --mode lexical",
+        "omit hits with a lower score; the score is a cosine with --mode dense, BM25 with --mode lexical, and relative "
+        "to the best hit in hybrid mode",
         metavar="SCORE",
     )
-    explain: bool = setting(False, "show which words contributed to each score; all details with --json")
+    explain: bool = setting(False, "show which words contributed to each score; --json shows all details")
 
     @classmethod
     def make(
@@ -209,11 +225,12 @@ class QueryOptions(Settings):
     def _fits_the_mode(self) -> None:
         if self.weight is not None and self.mode in ("dense", "lexical"):
             raise ValueError(
-                f"weight needs mode = hybrid, not {self.mode}: it mixes a search by vectors with one by words"
+                f"weight needs mode = hybrid, not {self.mode}, because weight mixes a search by vectors with a search by "
+                "words"
             )
         if self.feedback and self.mode == "dense":
             raise ValueError(
-                "feedback needs mode = hybrid or lexical, not dense: a search by vectors alone is not repeated"
+                "feedback needs mode = hybrid or lexical, not dense, because only a search by words is repeated"
             )
 
     @property

@@ -37,7 +37,7 @@ from wordpipe.search.knn import Blocks, ExactNeighbours, Mask, Rows, Vectors
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _LEFT = 0.5  # of the queries; with fewer of them new ones are drawn
-_HINT = "build it again: wordpipe index … --fresh"
+_HINT = "build the index again: wordpipe index … --fresh"
 _STREAM = 0x0DA7E  # separates these draws from every other use of the seed
 _SEED = 0x1D2E
 _LONGEST = 1 << 14  # places that count one by one; those after count as if they began again
@@ -153,7 +153,7 @@ def read_held_out(data: bytes, n: int, dim: int, where: str) -> Records:
             raise ValueError(f"{records.dtype} {records.shape}")
     except ValueError as error:
         raise DamageError(
-            "the file does not hold the held-out queries of an index", where=where, got=error, hint=_HINT
+            "the file does not contain the held-out queries of an index", where=where, got=error, hint=_HINT
         ) from None
     rows = records["row"]
     lowest = min(rows.min(initial=0), records["near"].min(initial=0) + 1)  # -1 for none

@@ -170,7 +170,7 @@ class ListeningSocket(socket.socket):
             what = f"{self._refused:,} connection{'s were' if self._refused > 1 else ' was'} refused"
             self._said_at, self._refused = time.monotonic(), 0
             self.report(
-                f"{what}: {os.strerror(why.errno or 0).lower()}; raise the limit before the server starts: ulimit -n 4096"
+                f"{what} ({os.strerror(why.errno or 0).lower()}); run ulimit -n 4096 before you start the server"
             )
 
 

@@ -6,7 +6,7 @@
 
         word: str = words_param("the word", "water", "the query")
         k: int = param(10, "words that are wanted", ge=1, most="max_k")
-        words: str | None = artifact_param("words, or an index over words")
+        words: str | None = artifact_param("a words artifact or an index of words")
 
         @classmethod
         def answer(cls, at: At, items: Sequence[Self]) -> Sequence[dict[str, Any]]: ...
@@ -97,8 +97,8 @@ def artifact_param(text: str, *, at: str = "") -> Any:
 
     Without one it is the first that can, unless it is in the path.
     """
-    shown = f"name of the artifact that answers: {text}" + (
-        "" if at == "path" else "; default: the first that can answer"
+    shown = f"name of the artifact to use: {text}" + (
+        "" if at == "path" else "; default: the first artifact that can answer"
     )
     default = MISSING if at == "path" else None
     return field(default=default, metadata={"param": {"text": shown, "at": at, "is_artifact": True}})

@@ -115,7 +115,9 @@ class Guard:
         if call.header(b"transfer-encoding") and call.header(
             b"content-length"
         ):  # a proxy may have counted the other way
-            raise Refused(400, "the request gives the length of its body twice", headers={"Connection": "close"})
+            raise Refused(
+                400, "the request has both Content-Length and Transfer-Encoding", headers={"Connection": "close"}
+            )
         # asked by a name of this server, and by its own page
         host = call.header(b"host")
         if not self._is_ours(host):
@@ -127,7 +129,7 @@ class Guard:
         origin, site = call.header(b"origin"), call.header(b"sec-fetch-site")
         navigates = call.header(b"sec-fetch-mode") == "navigate" and call.scope["method"] == "GET"
         if (origin and not _same_origin(origin, host)) or (site in ("cross-site", "same-site") and not navigates):
-            raise Refused(403, "the request comes from a page of another server", hint="open this server's own page")
+            raise Refused(403, "the request comes from a page of another server", hint="open the page of this server")
         # a path that can be read, and a token
         path = call.scope["path"]
         try:
@@ -146,7 +148,9 @@ class Guard:
         if self.draining:
             raise busy(503, "the server is stopping")
         if self._metrics.at_work > self._settings.max_waiting:
-            raise busy(429, f"too many requests: {self._settings.max_waiting:,} are being answered or waiting")
+            raise busy(
+                429, f"too many requests; {self._settings.max_waiting:,} requests are already being answered or waiting"
+            )
 
     def _is_ours(self, host: str) -> bool:
         """True if a Host header names this server: one of its names, with any port, as a tunnel has another one."""

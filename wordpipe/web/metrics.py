@@ -30,18 +30,18 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         Info("wordpipe", "The version of wordpipe that runs.", registry=registry).info({"version": __version__})
         for name, text, value in (
-            ("start_time_seconds", "Start time of the server, Unix time in seconds.", lambda: self.started),
+            ("start_time_seconds", "Start time of the server as Unix time, in seconds.", lambda: self.started),
             ("requests_at_work", "Requests that are being answered or are waiting.", lambda: self.at_work),
             ("connections", "Open connections.", lambda: self.connections),
         ):
             Gauge(f"wordpipe_{name}", text, registry=registry).set_function(value)
         self._requests = Counter("wordpipe_requests", "Requests answered.", ["route", "status"], registry=registry)
         self._seconds = Histogram(
-            "wordpipe_request_seconds", "Seconds from the headers of a request to the last byte of its answer.", ["route"],
+            "wordpipe_request_seconds", "Seconds from the headers of a request to the last byte of the answer.", ["route"],
             buckets=_SECONDS, registry=registry,
         )  # fmt: skip
         self._batches = Histogram(
-            "wordpipe_batch_requests", "Number of requests to one artifact that are answered together.", ["artifact"],
+            "wordpipe_batch_requests", "Number of requests in a batch that an artifact answers together.", ["artifact"],
             buckets=_BATCHES, registry=registry,
         )  # fmt: skip
         ProcessCollector(registry=registry)  # memory, time and descriptors of the process, where the system says them
@@ -74,7 +74,7 @@ class Metrics:
             "Number of times that a newer version of the artifact was opened.",
             labels=["artifact"],
         )
-        text = "1 if the newest generation of the artifact cannot be opened, else 0."
+        text = "1 if the newest version of the artifact cannot be opened, otherwise 0."
         stale = GaugeMetricFamily("wordpipe_artifact_stale", text, labels=["artifact"])
         for one in artifacts.by_name.values():
             swaps.add_metric([one.name], one.swaps)

@@ -162,7 +162,9 @@ class Body:
         found = self.given.get(name)
         texts = [found] if isinstance(found, str) else [] if found is None else found
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise ConfigError("neither a text nor a list of texts", where=name, expected="a text, or a list of texts")
+            raise ConfigError(
+                "the value is not a text or a list of texts", where=name, expected="a text, or a list of texts"
+            )
         return [text for text in texts if text]
 
     def one(self, name: str, kind: Any) -> Any:
@@ -211,7 +213,7 @@ def _number(kind: Callable[[str], float], expected: str) -> Callable[[str, str],
 def _flag(name: str, text: str) -> bool:
     """Read true or false in a URL. Raises ConfigError: another text."""
     if text.lower() not in _TRUE + _FALSE:
-        raise ConfigError("neither true nor false", where=name, got=repr(text[:60]), expected="1 or 0")
+        raise ConfigError("the value is not true or false", where=name, got=repr(text[:60]), expected="1 or 0")
     return text.lower() in _TRUE
 
 
@@ -226,10 +228,13 @@ def _refuse_unreadable(value: Any, where: str) -> None:
         try:
             got = "a NUL character" if b"\0" in value.encode() else None
         except UnicodeEncodeError:
-            got = "half of a surrogate pair"
+            got = "half of a UTF-16 surrogate pair"
         if got is not None:
             raise ConfigError(
-                "a character that is not allowed", where=where, got=got, expected="valid UTF-8 without NUL"
+                "the text contains a character that is not allowed",
+                where=where,
+                got=got,
+                expected="valid UTF-8 without NUL",
             )
     elif isinstance(value, dict):
         for name, one in value.items():

@@ -33,16 +33,16 @@ R = TypeVar("R")
 
 KINDS: tuple[Kind, ...] = ("index", "words", "sentences", "model")
 CAN: dict[str, str] = {
-    "search": "an index or words",
-    "similar": "an index over texts",
-    "neighbours": "words, or an index over words",
-    "embed": "an index over texts, sentences, words, or a model that encodes texts",
+    "search": "an index or a words artifact",
+    "similar": "an index of texts",
+    "neighbours": "a words artifact or an index of words",
+    "embed": "an index of texts, a sentences or words artifact, or a model that encodes texts",
     "fill": "a model made by `train mlm` or `train denoising`",
     "complete": "a model made by `train clm` or `train seq2seq`",
     "predict": "a model made by `train classifier` or `train tagger`",
     "attend": "a transformer model",
-    "map": "words",
-    "examine": "an index, words, sentences, or a transformer model",
+    "map": "a words artifact",
+    "examine": "an index, a words or sentences artifact, or a transformer model",
 }
 """Ability of an artifact → which artifacts have it."""
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
@@ -350,7 +350,7 @@ class ServedArtifacts:
             raise Refused(404, what, hint=hint)
         if (found := self.by_name[name]) not in able:
             hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
-            raise Refused(400, f"{name} does not support {ability}: it is {_kind(found)}", hint=hint)
+            raise Refused(400, f"{name} does not support {ability}, because {name} is {_kind(found)}", hint=hint)
         return found
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:
@@ -378,7 +378,7 @@ class ServedArtifacts:
             work = looks[key] = asyncio.ensure_future(asked)
         done, _ = await asyncio.wait([work], timeout=seconds)
         if not done:
-            raise busy(503, f"the result is not ready after {seconds:g} s; the server continues the work")
+            raise busy(503, f"the result is not ready after {seconds:g} seconds; the server continues the work")
         try:
             found = work.result()
         finally:
@@ -417,7 +417,7 @@ class ServedArtifacts:
                     is_new = await self._far_away(one.is_replaced) if is_far else one.is_replaced()
                 except (StorageError, InputError) as error:
                     if one.hear(error):
-                        what = "the store does not answer, so the server keeps the generation that it has"
+                        what = "the storage does not answer, so the server keeps the current version"
                         self.report(f"{one.name}: {what}: {one.error}")
                     continue
                 one.hear(None)
@@ -435,13 +435,13 @@ class ServedArtifacts:
         except Exception as error:  # noqa: BLE001  (the old generation answers on)
             one.fail(error)
             self.report(
-                f"{one.name}: the new generation cannot be opened, so the server keeps the old one: {one.error}"
+                f"{one.name}: the new version cannot be opened, so the server keeps the old version: {one.error}"
             )
             return
         before = one.current.digest
         one.swap(new)
         if new.digest != before:
-            self.report(f"{one.name}: now generation {new.digest[:16]}, was {before[:16]}")
+            self.report(f"{one.name}: version {new.digest[:16]} replaces version {before[:16]}")
 
 
 def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
@@ -457,11 +457,11 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
         if not sign or not path or os.sep in name or os.path.lexists(text):
             name, path = Path(text).name or Path(text).resolve().name, text
         if name in found:
-            hint = f"give one of them another name: {name}-2={path}"
+            hint = f"give one artifact another name, for example {name}-2={path}"
             raise ConfigError("two artifacts have the same name", where=path, got=name, hint=hint)
         found[name] = standing(as_path(path))  # or a program that works elsewhere later would be answered from there
     if not found:
-        raise ConfigError("no artifact to serve", hint="wordpipe serve run/index")
+        raise ConfigError("there is no artifact to serve", hint="wordpipe serve run/index")
     return found
 
 
@@ -489,4 +489,5 @@ def rows_of(generation: Generation) -> int | None:
 def _kind(one: Served) -> str:
     """Return the kind of a served artifact for an error message."""
     artifact = one.current.opened.artifact
-    return f"a model made by `{artifact.manifest.command}`" if artifact.kind == "model" else f"of kind {artifact.kind}"
+    made = f"a model made by `{artifact.manifest.command}`"
+    return made if artifact.kind == "model" else f"an artifact of kind {artifact.kind}"

@@ -170,7 +170,7 @@ def serve(
     Raises:
         ConfigError: a setting that cannot be, or no artifact.
         ArtifactError: one cannot be opened.
-        StorageError: the port is taken, or this user may not listen on this port.
+        StorageError: the port is taken, or this user is not allowed to listen on this port.
 
     Example:
         >>> from urllib.request import urlopen
@@ -206,7 +206,7 @@ def read_token(path: Path) -> bytes:
     Raises:
         ConfigError: no such file, others may read it, or what is in it is no token.
     """
-    hint = f"make one: (umask 077; openssl rand -hex 32 > {path})"
+    hint = f"create a token file: (umask 077; openssl rand -hex 32 > {path})"
     try:
         token = read_regular_file(path, _MAX_TOKEN, what="a token file").strip()
         mode = path.stat().st_mode
@@ -216,16 +216,22 @@ def read_token(path: Path) -> bytes:
     if mode & 0o007:
         raise ConfigError("all users of this machine can read the token file", where=path, hint=f"chmod 600 {path}")
     if len(token) < _MIN_TOKEN or any(not 0x20 < sign < 0x7F for sign in token):
-        expected = f"one word of at least {_MIN_TOKEN} ASCII characters"
+        expected = f"at least {_MIN_TOKEN} ASCII characters without spaces"
         raise ConfigError(
-            "the file does not hold a valid token", where=path, got=f"{len(token)} bytes", expected=expected, hint=hint
+            "the file does not contain a valid token",
+            where=path,
+            got=f"{len(token)} bytes",
+            expected=expected,
+            hint=hint,
         )
     return token
 
 
 def _why(error: BaseException | None) -> str:
     """Return the reason why the server's thread has ended."""
-    return "it ended before it could accept connections" if error is None else f"{type(error).__name__}: {error}"
+    return (
+        "the server ended before it could accept connections" if error is None else f"{type(error).__name__}: {error}"
+    )
 
 
 def _open_files() -> int:
@@ -253,17 +259,17 @@ def fitting_connections(wanted: int, before: int, report: Report) -> int:
         return wanted
     room = most - now - max(0, now - before) - _SPARE_FILES
     if room < _FEWEST:
-        hint = f"ulimit -n {max(1024, 2 * (now + _SPARE_FILES))}, then start the server again"
+        hint = f"run ulimit -n {max(1024, 2 * (now + _SPARE_FILES))}, then start the server again"
         raise StorageError(
             "the limit of open files is too low for a server",
             where="ulimit -n",
-            got=f"{most:,}, of which {now:,} are in use",
+            got=f"at most {most:,} open files, and {now:,} files are already open",
             hint=hint,
         )
     if room < wanted:
         report(
-            f"the server accepts {room:,} connections instead of {wanted:,}, because at most {most:,} files may be open; "
-            f"for more connections: ulimit -n {2 * wanted:,}"
+            f"the server accepts {room:,} connections instead of {wanted:,}, because at most {most:,} files can be open; "
+            f"to allow more connections, run ulimit -n {2 * wanted:,} before you start the server"
         )
     return min(wanted, room)
 
@@ -272,7 +278,7 @@ def listening_socket(host: str, port: int) -> "ListeningSocket":
     """Open a socket that listens on a host and a port.
 
     Raises:
-        StorageError: the port is taken, or this user may not listen on this port.
+        StorageError: the port is taken, or this user is not allowed to listen on this port.
         ConfigError: the host is no address of this machine.
     """
     from wordpipe.web.connections import ListeningSocket
@@ -302,13 +308,17 @@ def _not_listening(error: OSError, host: str, port: int) -> Exception:
     where = f"{host}:{port}"
     if error.errno == errno.EADDRINUSE:
         other = port + 1 if port < 65_535 else 8000
-        hint = f"another program uses this port: choose --port {other}, or --port 0 for any free port"
+        hint = f"another program uses this port; choose --port {other}, or --port 0 for any free port"
         return StorageError("the port is taken", where=where, hint=hint)
     if error.errno == errno.EACCES:
-        return StorageError("this user may not listen on this port", where=where, hint="choose a port above 1023")
+        return StorageError(
+            "this user is not allowed to listen on this port", where=where, hint="choose a port above 1023"
+        )
     if error.errno == errno.EADDRNOTAVAIL:
         return ConfigError(
-            "not an address of this machine", where=f"host {host}", hint="--host 0.0.0.0 listens on all addresses"
+            "the host is not an address of this machine",
+            where=f"host {host}",
+            hint="--host 0.0.0.0 listens on all addresses",
         )
     return StorageError("the server cannot listen on this address", where=where, got=error.strerror)
 

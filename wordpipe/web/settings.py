@@ -24,7 +24,9 @@ class ServeSettings(Settings):
         metavar="FILE",
     )  # fmt: skip
     allow_host: tuple[str, ...] = setting(
-        (), "another host name of this server in browsers, such as the name of a proxy; may be repeated", metavar="NAME"
+        (),
+        "another host name of this server in browsers, for example the name of a proxy; can be repeated",
+        metavar="NAME",
     )
     open: bool = setting(False, "open the page in the browser")
     log_queries: bool = setting(False, "also write the queries to the log")
@@ -47,11 +49,11 @@ class ServeSettings(Settings):
         section=_LIMITS, expert=True,
     )  # fmt: skip
     timeout: float = setting(
-        30.0, "maximum time for a request, in seconds; after that the status is 503", gt=0, le=3_600,
+        30.0, "maximum time for a request, in seconds; after this time, the request gets status 503", gt=0, le=3_600,
         section=_LIMITS, expert=True,
     )  # fmt: skip
     drain: float = setting(
-        20.0, "time for unfinished requests when the server stops, in seconds", ge=0, le=3_600,
+        20.0, "maximum time to finish open requests when the server stops, in seconds", ge=0, le=3_600,
         section=_LIMITS, expert=True,
     )  # fmt: skip
 
@@ -59,6 +61,6 @@ class ServeSettings(Settings):
     def _token_for_others(self) -> None:
         if self.host not in LOCAL_HOSTS and self.token_file is None:
             raise ValueError(
-                f"other machines can reach host {self.host}: give --token-file FILE, or leave --host out "
-                "(to make a token: openssl rand -hex 32 > token)"
+                f"other machines can reach host {self.host}, so use --token-file FILE or omit --host "
+                "(to make a token, run: openssl rand -hex 32 > token)"
             )

@@ -4,12 +4,12 @@ const STACKS = DATA.stacks.map((one) => ({ ...one, weights: bytesOf(one.weights)
 const VIEWS = { weights: "weights", norms: "value-weighted", rollout: "rollout" };
 const MEANINGS = {
   weights: "Attention weights α: the weights of each row sum to 1.",
-  norms: "Shares of ‖α·f(v)‖: the weight times the length of the vector that the head adds for that position (Kobayashi et al. 2020). A large weight on a short vector has little effect.",
-  rollout: "Rollout: how much of each input token is in each position after a layer, as the product of ½ (A + I) over the layers, with heads averaged (Abnar & Zuidema 2020).",
+  norms: "Shares of ‖α·f(v)‖, which is the weight multiplied by the length of the vector that the head adds for a position (Kobayashi et al. 2020). A large weight on a short vector has little effect.",
+  rollout: "Rollout estimates how much each input token contributes to each position after a layer. Rollout is the product of ½ (A + I) over the layers, where A is the mean of the heads (Abnar & Zuidema 2020).",
 };
 const LOOKS = {
-  previous: "the token before", next: "the token after", same: "the token itself", first: "the first token",
-  separators: "separators and end tokens", broad: "broad: many tokens alike", mixed: "mixed",
+  previous: "the previous token", next: "the next token", same: "the token itself", first: "the first token",
+  separators: "separators and end tokens", broad: "broad, many tokens equally", mixed: "mixed",
 };
 const SHORT = { previous: "prev", next: "next", same: "same", first: "first", separators: "sep", broad: "broad", mixed: "mixed" };
 const state = { stack: 0, view: "weights", unit: "tokens", layer: 0, head: 0, row: -1, column: -1 };

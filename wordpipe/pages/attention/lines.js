@@ -59,14 +59,14 @@ function light() {
 function readOut() {
   const matrix = matrixOf(state.layer, state.head), rows = rowNames(), names = columnNames();
   const at = (row, column) => matrix.values[row * matrix.columns + column];
-  let text = "Point at a token or a cell, or move to one with the keyboard, to read its values.";
+  let text = "To see values, point at a token or a cell, or select a token or a cell with the keyboard.";
   if (state.row >= 0 && state.column >= 0) {
     text = `${visible(rows[state.row])} → ${visible(names[state.column])}: ${shown(at(state.row, state.column))}`;
   } else if (state.row >= 0 || state.column >= 0) {
     const isRow = state.row >= 0, others = isRow ? names : rows;
     const ranked = others.map((name, place) => [isRow ? at(state.row, place) : at(place, state.column), name]).sort((a, b) => b[0] - a[0]);
     const list = ranked.slice(0, 8).filter(([value]) => value >= 0.0005).map(([value, name]) => `${visible(name)} ${shown(value)}`).join(" · ");
-    text = isRow ? `${visible(rows[state.row])} looks at: ${list}` : `${visible(names[state.column])} is looked at by: ${list}`;
+    text = isRow ? `${visible(rows[state.row])} attends to: ${list}` : `${visible(names[state.column])} gets attention from: ${list}`;
   }
   document.getElementById("readout").textContent = text;
 }

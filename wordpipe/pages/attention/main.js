@@ -59,7 +59,7 @@ function redraw() {
   }
   state.layer = Math.min(state.layer, stackNow().layers - 1);
   state.head = Math.min(state.head, headsNow() - 1);
-  document.getElementById("meaning").textContent = MEANINGS[state.view] + (state.unit === "words" ? " For words: the sum over the tokens of the word that is looked at, and the mean over the tokens of the word that looks." : "");
+  document.getElementById("meaning").textContent = MEANINGS[state.view] + (state.unit === "words" ? " For words, the value is a sum over the tokens of the word that gets attention, and a mean over the tokens of the word that gives attention." : "");
   drawGrid();
   drawHead();
 }

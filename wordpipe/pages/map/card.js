@@ -14,8 +14,8 @@ function showCard() {
 }
 
 function hint() {
-  return element("p", "Point at a word to see its nearest neighbours; click to select it. Scroll or pinch to zoom, drag to move: "
-    + "more words appear as you zoom in.", "hint");
+  return element("p", "Point at a word to see its nearest neighbours. Click to select the word. Scroll or pinch to zoom, and drag to move. "
+    + "More words appear when you zoom in.", "hint");
 }
 
 function title(word) {

@@ -197,15 +197,17 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
     """Return for `index` the language of an index's words, and whether it was recognised; `lexical` is what its facts have."""
     language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
     if language == "none":
-        return "none recognised, words stay as they are (--language names one)" if asked == "auto" else "none"
+        return (
+            "none detected, so word endings are kept (choose a language with --language)" if asked == "auto" else "none"
+        )
     if asked != "auto":
         return language
-    how = "endings are cut off" if stems else "endings are kept"
+    how = "word endings are removed" if stems else "word endings are kept"
     if (found := lexical.get("endings")) is None:
-        return f"{language} (recognised), {how}"
+        return f"{language} (detected), {how}"
     figures = f"nDCG@10 {found['stems']:.3f} without endings, {found['words']:.3f} with endings"
     doubt = "" if found["kept"] or found["interval"][1] < 0 else ", no clear difference"
-    return f"{language} (recognised), {how} ({figures}{doubt})"
+    return f"{language} (detected), {how} ({figures}{doubt})"
 
 
 def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:

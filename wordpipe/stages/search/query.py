@@ -62,7 +62,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
 
-_BUILD_AGAIN = "build it again with: wordpipe index"
+_BUILD_AGAIN = "build the index again: wordpipe index"
 _FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 

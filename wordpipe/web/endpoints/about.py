@@ -36,7 +36,7 @@ class About(Endpoint):
     """The artifacts of the server, and what each supports."""
 
     artifact: str | None = param(
-        None, "name of one artifact, for its whole manifest; default: all artifacts are listed"
+        None, "name of an artifact, to get its whole manifest; default: a list of all artifacts"
     )
 
     async def respond(self, server: Serving, request: Request) -> Response:

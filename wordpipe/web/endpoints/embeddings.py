@@ -21,7 +21,7 @@ from wordpipe.web.settings import ServeSettings
 Floats = npt.NDArray[np.float32]
 
 _IDS = (
-    "token ids are not accepted, because this model has another vocabulary: send texts (LangChain's OpenAIEmbeddings "
+    "token ids are not accepted, because this model has another vocabulary; send texts (LangChain's OpenAIEmbeddings "
     "sends texts with check_embedding_ctx_length=False)"
 )
 _NAMED = 20  # inputs without a vector
@@ -48,7 +48,9 @@ def _texts_param(name: str) -> Any:
         if isinstance(texts, list) and any(isinstance(one, int | list) for one in texts[:1]):
             raise ConfigError(_IDS, where=name)
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-            raise ConfigError("neither a text nor a list of texts", where=name, expected="a text, or a list of texts")
+            raise ConfigError(
+                "the value is not a text or a list of texts", where=name, expected="a text, or a list of texts"
+            )
         if len(texts) > settings.max_texts:
             what = f"the request has {len(texts):,} texts, but at most {settings.max_texts:,} are allowed"
             raise Refused(413, what, hint="send fewer texts in one request")
@@ -67,7 +69,9 @@ def _texts_param(name: str) -> Any:
 
 def _dimensions_param() -> Any:
     """Declare the parameter `dimensions` of the endpoints for vectors."""
-    shown = "dimensions of the vectors: each vector is cut to its first dimensions and scaled to length 1"
+    shown = (
+        "number of dimensions; only the first dimensions of each vector are kept, and the vector is scaled to length 1"
+    )
     return param(None, shown, schema={"type": "integer", "minimum": 1})
 
 
@@ -99,7 +103,7 @@ class Embeddings(Endpoint):
     model: str | None = artifact_param("an encoder of texts")
     dimensions: int | None = _dimensions_param()
     encoding_format: Literal["float", "base64"] = param(
-        "float", "float: a list of numbers; base64: little-endian float32 in base64"
+        "float", "format of the vectors; float: a list of numbers; base64: little-endian float32 in base64"
     )
     user: str | None = param(None, "has no effect")
 
@@ -134,9 +138,9 @@ class Embed(Endpoint):
     inputs: list[str] = _texts_param("inputs")
     model: str | None = artifact_param("an encoder of texts", at="url")
     dimensions: int | None = _dimensions_param()
-    normalize: bool = param(True, "must be true: all vectors have length 1")
-    truncate: bool = param(False, "has no effect: long texts are read as in `wordpipe embed`")
-    prompt_name: str | None = param(None, "must not be given: wordpipe has no named prompts")
+    normalize: bool = param(True, "must be true, because all vectors have length 1")
+    truncate: bool = param(False, "has no effect, because long texts are encoded as in `wordpipe embed`")
+    prompt_name: str | None = param(None, "must not be given, because wordpipe has no named prompts")
 
     def validate(self) -> None:
         """Refuse parameters of text-embeddings-inference that wordpipe does not support. Raises ConfigError."""
@@ -231,9 +235,11 @@ def _no_vector(texts: Sequence[str], without: Sequence[int]) -> Refused:
     It names them by their numbers, from 1.
     """
     if len(texts) == 1:
-        return Refused(422, "the text has no vector: the encoder knows none of its words", hint="use other words")
+        return Refused(
+            422, "the text has no vector, because the encoder knows no word of the text", hint="use other words"
+        )
     some = ", ".join(f"{number:,}" for number in without[:_NAMED]) + (", …" if len(without) > _NAMED else "")
-    what = f"{len(without):,} of {len(texts):,} texts have no vector, as the encoder knows none of their words: input {some}"
+    what = f"{len(without):,} of {len(texts):,} texts have no vector, because the encoder knows no word of them: input {some}"
     return Refused(422, f"{what} (counted from 1)", hint="send the request again without these texts")
 
 

@@ -44,11 +44,14 @@ class Attention(Endpoint):
     second: str | None = second_param("the second text of a pair; for an encoder-decoder: the target text")
     model: str | None = artifact_param("a transformer model")
     kind: Literal["encoder", "decoder", "cross"] | None = param(
-        None, "attention of the encoder or the decoder, or cross-attention; default: the first that the model has"
+        None,
+        "kind of attention: in the encoder, in the decoder, or cross-attention; default: the first kind that the model has",
     )
-    layer: int | None = param(None, "number of the layer, from 1; default: the last layer", ge=1, le=_MOST_NUMBER)
+    layer: int | None = param(
+        None, "number of the layer, counted from 1; default: the last layer", ge=1, le=_MOST_NUMBER
+    )
     head: int | None = param(
-        None, "number of the head, from 1; default: the mean of the layer's heads", ge=1, le=_MOST_NUMBER
+        None, "number of the head, counted from 1; default: the mean of all heads of the layer", ge=1, le=_MOST_NUMBER
     )
 
     @classmethod
@@ -67,7 +70,9 @@ class Map(Endpoint):
     """A map of the most frequent words."""
 
     words: str | None = artifact_param("words")
-    layout: Literal["auto", "umap", "pca"] = param("auto", "method of the layout; auto: umap if installed, else pca")
+    layout: Literal["auto", "umap", "pca"] = param(
+        "auto", "method for the layout; auto: umap if umap is installed, otherwise pca"
+    )
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
@@ -102,7 +107,9 @@ def _bounded(at: At, command: str) -> RunOptions:
 
     def report(_: Progress) -> None:
         if time.monotonic() > ends or at.server.artifacts.slow.is_stopping:
-            raise InputError(f"this work takes longer than {_LONGEST:g} s, too long for a server", hint=command)
+            raise InputError(
+                f"this work takes longer than {_LONGEST:g} seconds, the maximum for a server", hint=command
+            )
 
     return RunOptions(report=report)
 

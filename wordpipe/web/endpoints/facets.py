@@ -48,8 +48,10 @@ def chosen_values(given: Any) -> Chosen:
     except (ValueError, TypeError, RecursionError):
         found, pairs = [], [None]
     if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
-        expected = f'at most {_MAX_CHOSEN} pairs, such as [["lang", "de"]]'
-        raise ConfigError("not a list of pairs of column and value", where="f", got=str(given)[:60], expected=expected)
+        expected = f'at most {_MAX_CHOSEN} pairs, for example [["lang", "de"]]'
+        raise ConfigError(
+            "the value is not a list of pairs of column and value", where="f", got=str(given)[:60], expected=expected
+        )
     return found
 
 

@@ -25,7 +25,7 @@ _MAX_STOPS = 16
 _NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
 _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
-TEXTS_NOT_IDS = "token ids are not accepted: send texts"
+TEXTS_NOT_IDS = "token ids are not accepted; send texts"
 
 _FILLED = Answer("Filled", fields({
     "model": TEXT, "digest": TEXT, "mask": TEXT, "text": TEXT, "filled": TEXT, "masks": listing(listing(MAP)), "cut": WHOLE,
@@ -74,8 +74,8 @@ def second_param(text: str) -> Any:
 class Predict(Endpoint):
     """The labels, spans, score or answer that a model gives to a text."""
 
-    text: str = words_param("a text; for a reader: the passage", "7 is red", "the text")
-    second: str | None = second_param("the second text of a pair; for a reader: the question")
+    text: str = words_param("a text; for a reader, the passage", "7 is red", "the text")
+    second: str | None = second_param("the second text of a pair; for a reader, the question")
     model: str | None = artifact_param("a model with a head")
 
     @classmethod
@@ -90,7 +90,7 @@ def _prompts(given: Any, settings: ServeSettings) -> list[str]:
     """Return the prompts of a model's completions. Raises ConfigError: ids, too many, or too long."""
     prompts = [given] if isinstance(given, str) else given
     if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) for one in prompts):
-        raise ConfigError("neither a text nor a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
+        raise ConfigError("the value is not a text or a list of texts", where="prompt", hint=TEXTS_NOT_IDS)
     bounded("number of prompts", len(prompts), 1, _MAX_PROMPTS)
     for prompt in prompts:
         bounded("characters of a prompt", len(prompt), 0, settings.max_chars)
@@ -102,7 +102,9 @@ def _stops(given: Any, settings: ServeSettings) -> tuple[str, ...]:
     del settings
     stops = [given] if isinstance(given, str) else given
     if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops) or len(stops) > _MAX_STOPS:
-        raise ConfigError("neither a text nor a list of texts", where="stop", expected=f"at most {_MAX_STOPS} texts")
+        raise ConfigError(
+            "the value is not a text or a list of texts", where="stop", expected=f"at most {_MAX_STOPS} texts"
+        )
     return tuple(stops)
 
 
@@ -156,7 +158,7 @@ class Completions(Endpoint):
             raise ConfigError(
                 "stream_options needs stream",
                 where="stream_options",
-                hint="leave stream_options out, or set stream to true",
+                hint="omit stream_options, or set stream to true",
             )
 
     def settings(self) -> GenerateSettings:

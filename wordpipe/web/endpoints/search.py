@@ -87,14 +87,16 @@ def _hits_param(text: str = "maximum number of hits") -> Any:
 def _chosen_param() -> Any:
     """Declare the parameter `f`, the chosen values of filters."""
     return param(
-        (), 'keep only rows with these values of columns: [["lang", "de"], ["lang", "en"]]',
+        (), 'keep only rows with these column values, for example [["lang", "de"], ["lang", "en"]]',
         check=lambda given, _: chosen_values(given), schema={"type": ["string", "array"]},
     )  # fmt: skip
 
 
 def _format_param() -> Any:
     """Declare the parameter `format` of search results."""
-    return param("lines", "lines: one JSON object for each hit, as `wordpipe query --json`; json: one object")
+    return param(
+        "lines", "format of the answer; lines: one JSON object per hit, as in `wordpipe query --json`; json: one object"
+    )
 
 
 @endpoint("/search", can="search", answer=_RESULT, media=[LINES])
@@ -102,15 +104,15 @@ class Search(Endpoint):
     """The hits of a query in an index or words."""
 
     q: str = words_param(
-        "the query; for words also an expression such as king - man + woman", "how do bees fly", "the query"
+        "the query; for a words artifact, also an expression such as king - man + woman", "how do bees fly", "the query"
     )
     k: int = _hits_param()
-    index: str | None = artifact_param("an index or words")
+    index: str | None = artifact_param("an index or a words artifact")
     f: Chosen = _chosen_param()
     format: Literal["lines", "json"] = _format_param()
     options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000})
     passage: int = param(
-        0, "characters of the passage shown for each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
+        0, "number of characters in the passage of each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
     )
 
     def validate(self) -> None:
@@ -140,9 +142,9 @@ class Similar(Endpoint):
     row: int | None = param(
         None, "number of the row", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0}
     )
-    id: str | None = param(None, "id of the record, in place of row", each=True)
+    id: str | None = param(None, "id of the record, instead of row", each=True)
     k: int = _hits_param()
-    index: str | None = artifact_param("an index over texts")
+    index: str | None = artifact_param("an index of texts")
     f: Chosen = _chosen_param()
     format: Literal["lines", "json"] = _format_param()
     options: QueryOptions = inline("where", "min_score", where=_WHERE)
@@ -151,7 +153,9 @@ class Similar(Endpoint):
         """Refuse a request for `/similar` with both a row and an id, or neither. Raises ConfigError."""
         if (self.row is None) == (self.id is None):
             raise ConfigError(
-                "give either row or id", where="row, id", hint="…?row=N, or …?id=ID if the records have ids"
+                "the request needs row or id, not both",
+                where="row, id",
+                hint="…?row=N, or …?id=ID if the records have ids",
             )
 
     @classmethod
@@ -176,7 +180,7 @@ class Neighbours(Endpoint):
 
     word: str = words_param("the word", "water", "the query")
     k: int = _hits_param("maximum number of words")
-    words: str | None = artifact_param("words, or an index over words")
+    words: str | None = artifact_param("a words artifact or an index of words")
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:

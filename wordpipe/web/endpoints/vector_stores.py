@@ -56,7 +56,7 @@ def _query(given: Any, settings: ServeSettings) -> str:
     """Return the query of a vector store as one text; several texts are joined."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ConfigError("neither a text nor a list of texts", where="query", expected="a text")
+        raise ConfigError("the value is not a text or a list of texts", where="query", expected="a text")
     return checked_text(" ".join(texts), "the query", settings.max_chars)
 
 
@@ -71,7 +71,7 @@ def _least_score(ranking: Mapping[str, Any]) -> float | None:
 class VectorStore(Endpoint):
     """The hits of a query, in the form of OpenAI's vector stores."""
 
-    index: str = artifact_param("an index or words", at="path")
+    index: str = artifact_param("an index or a words artifact", at="path")
     query: Any = param(
         text="the query; several texts are joined into one query", example="salt and water", each=True, check=_query,
         schema=lambda settings: one_or_more(said_schema(settings)),
@@ -79,9 +79,9 @@ class VectorStore(Endpoint):
     max_num_results: int = param(10, "maximum number of hits", ge=1, most="max_k")
     filters: Any = param(None, "conditions on attributes", schema=MAP)
     ranking_options: dict[str, Any] | None = param(
-        None, "score_threshold: hits with a lower score are left out", schema=MAP
+        None, "score_threshold: hits with a lower score are omitted", schema=MAP
     )
-    rewrite_query: bool = param(False, "must be false: queries are not rewritten")
+    rewrite_query: bool = param(False, "must be false, because queries are not rewritten")
 
     def validate(self) -> None:
         """Refuse ranking options and rewriting that wordpipe does not support. Raises ConfigError."""
@@ -155,7 +155,7 @@ def _condition(given: Any, columns: Mapping[str, pa.DataType], counted: list[int
     """Return the condition of one filter of a vector store, or of filters joined by and, or."""
     counted[0] += 1
     if depth > _DEEPEST or counted[0] > _MOST:
-        got = f"more than {_MOST:,}" if counted[0] > _MOST else f"nested more than {_DEEPEST} levels deep"
+        got = f"more than {_MOST:,}" if counted[0] > _MOST else f"filters on more than {_DEEPEST} levels"
         raise ConfigError("too many filters", where="filters", got=got)
     if not isinstance(given, dict):
         raise ConfigError("not a filter", where="filters", expected='{"type": "eq", "key": "year", "value": 2020}')

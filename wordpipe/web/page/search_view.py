@@ -16,12 +16,12 @@ K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 NO_VALUE = "no value"
-MATCHES = "The counts are for texts that contain a word of the query."
+MATCHES = "The numbers count only texts that contain a word of the query."
 _MIXES = [
     ("auto", "automatic"),
     ("0", "words only"),
     ("3", "mostly words"),
-    ("5", "half and half"),
+    ("5", "words and vectors equally"),
     ("7", "mostly vectors"),
     ("10", "vectors only"),
 ]
@@ -172,7 +172,7 @@ def _hit(
         ),
         # below it
         tag(
-            "details", tag("summary", f"{len(others)} more with nearly the same text"),
+            "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
             tag("ol", others), class_="others",
         ) if others else None,
         class_="hit",
@@ -198,10 +198,10 @@ def _short(value: Any) -> str:
 def _welcome(index: Mapping[str, Any]) -> Markup:
     """Return the HTML that the search tab shows before a query."""
     keys = [
-        "Answers appear as you type. ", tag("kbd", "/"), " moves to the search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
-        " move through the answers, ", tag("kbd", "Enter"), " shows why a text was found, ", tag("kbd", "Esc"), " goes back.",
+        "Answers appear while you type. Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
+        " next or previous answer, ", tag("kbd", "Enter"), " explanation, ", tag("kbd", "Esc"), " back",
     ]  # fmt: skip
-    lead = f"{index['rows']:,} texts to search by words and by meaning."
+    lead = f"Search {index['rows']:,} texts by words and by meaning."
     return tag("div", tag("p", lead, class_="lead"), tag("p", keys, class_="keys"), class_="empty")
 
 

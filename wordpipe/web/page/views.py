@@ -110,7 +110,7 @@ def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", ind
         "body", tag("a", "Skip to the answers", href="#main", class_="skip"),
         tag("header", tag("a", "wordpipe", href="/", class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", _TABS[tab], class_="unseen"), view, id="main", class_=f"view-{tab}"),
-        tag("footer", tag("p", f"wordpipe {version} · this page connects only to its own server")),
+        tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"
 
@@ -122,8 +122,8 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     names = [one["name"] for one in about["artifacts"] if "neighbours" in one["can"]]
     name = params.get("words") if params.get("words") in names else names[0]
     field = tag(
-        "input", type="search", id="word", name="word", value=asked[:2_000], placeholder="a word, or king - man + woman",
-        autocomplete="off", autocapitalize="none", spellcheck="false",
+        "input", type="search", id="word", name="word", value=asked[:2_000], autocomplete="off", autocapitalize="none",
+        placeholder="a word or, for example, king - man + woman", spellcheck="false",
     )  # fmt: skip
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
@@ -155,7 +155,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     columns = (("word", None), ("cosine", "n"), ("count", "n"))
     head = tag("thead", tag("tr", [tag("th", text, scope="col", class_=kind) for text, kind in columns]))
     table = tag(
-        "table", tag("caption", tag("bdi", f"nearest to {asked[:200]}")), head, tag("tbody", rows), class_="words"
+        "table", tag("caption", tag("bdi", f"words nearest to {asked[:200]}")), head, tag("tbody", rows), class_="words"
     )
     nothing = (found.get("nothing") or {}).get("message", "nothing was found")
     return tag("div", form, unknown, table if rows else tag("div", tag("p", nothing), class_="empty"))
@@ -205,7 +205,7 @@ async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
 
 async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Return the section of the model's tab that fills gaps."""
-    form, answer = text_form(about, "fill", params, "A text with gaps, each written [MASK]", "Fill"), list[Inner]()
+    form, answer = text_form(about, "fill", params, "A text with [MASK] in each gap", "Fill"), list[Inner]()
     if text := params.get("fill", "").strip():
         status, found = await ask(
             "/fill", {"text": text, "model": params.get("fill_by", ""), "top_k": str(_CANDIDATES)}
@@ -250,7 +250,7 @@ def _complete(about: Mapping[str, Any]) -> Markup:
     form = text_form(about, "complete", {}, "A text to continue", "Generate")
     note = tag(
         "noscript",
-        tag("p", "This form needs JavaScript; without JavaScript use: curl -X POST …/v1/completions", class_="hint"),
+        tag("p", "This form needs JavaScript. Without JavaScript, run: curl -X POST …/v1/completions", class_="hint"),
     )
     return tag(
         "section",
@@ -300,7 +300,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
         "made by": f"wordpipe {one['command']}", "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
         "dimensions": str(one["dim"] or ""), "size": human_bytes(size), "made in": human_seconds(manifest.get("seconds", 0.0)),
         "device": str(manifest.get("device", "")), "same bytes every run": "yes" if manifest.get("bitwise") else "no",
-        "digest": one["digest"][:16], "generations seen": str(one["swaps"] + 1), "folder": one["path"],
+        "digest": one["digest"][:16], "versions opened": str(one["swaps"] + 1), "folder": one["path"],
     }  # fmt: skip
     metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in one["metrics"].items()}
     counts = {
@@ -310,7 +310,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
     settings = {name: str(value) for name, value in manifest.get("settings", {}).items() if value not in (None, "")}
     # what is wrong, and a link to the doctor
     warnings = [
-        *([f"the newest generation cannot be opened: {one['error']}"] if one["error"] else []),
+        *([f"the newest version cannot be opened: {one['error']}"] if one["error"] else []),
         *one["warnings"],
     ]
     if health is None and "examine" in one["can"]:
@@ -321,7 +321,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
     return tag(
         "section", tag("h2", tag("bdi", one["name"]), " ", tag("small", one["kind"])),
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,
-        definitions(figures), health, _titled("Figures", metrics), _titled("Ledger", counts),
+        definitions(figures), health, _titled("Figures", metrics), _titled("Counts", counts),
         tag("details", tag("summary", "Settings"), definitions(settings)) if settings else None,
     )  # fmt: skip
 
@@ -351,7 +351,7 @@ async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[
         for name, first in (("layer", []), ("head", [("", "mean of all heads")])):
             numbers = [(str(n), str(n)) for n in range(1, found[f"{name}s"] + 1)]
             more.append(options(name, [*first, *numbers], str(found[name] or ""), name))
-    form = text_form(about, "attend", params, "A text, to see which tokens attend to which tokens", "Show", more)
+    form = text_form(about, "attend", params, "A text whose attention weights you want to see", "Show", more)
     return tag("section", tag("h2", "Attention"), form, answer)
 
 
@@ -363,8 +363,8 @@ def _attention_table(found: Mapping[str, Any]) -> Markup:
     which = f"{found['kind']}, layer {found['layer']}, {head}"
     notes = [*found["notes"]]
     if (n := max(len(found["queries"]), len(found["keys"]))) > _TOKENS:
-        notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; the JSON has all tokens")
-    caption = f"{which}. Each row is a token; its cells show the percentage of its attention to each token."
+        notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; the JSON answer contains all tokens")
+    caption = f"{which}. Each row shows how one token divides its attention among all tokens, in percent."
     # the table
     columns = [tag("th", tag("span", tag("bdi", _seen(one))), scope="col") for one in keys]
     shown = [row[: len(keys)] for row in found["weights"][: len(queries)]]
@@ -404,9 +404,12 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
         return problem(found)
     points, kept = found["points"], found["neighbours_kept"]
     title = f"The {len(points)} most frequent words of “{words}”"
-    said = f"layout by {found['layout'].upper()}. The map keeps {kept:.0%} of the nearest neighbours of a word."
+    said = f"layout by {found['layout'].upper()}. Of the nearest neighbours of a word, {kept:.0%} are also nearest on the map."
     install = found["install"] and tag(
-        "p", "UMAP keeps more neighbours together: ", tag("code", found["install"]), class_="hint"
+        "p",
+        "The UMAP layout keeps more neighbours near each other. To install UMAP: ",
+        tag("code", found["install"]),
+        class_="hint",
     )
     index = params.get("index")
     groups = [
@@ -415,7 +418,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
         for number, names in enumerate(found["groups"])
     ]  # fmt: skip
     drawing = tag("div", _drawing(points, title), class_="scroll", tabindex="0", role="region", aria_label="Map")
-    listed = tag("details", tag("summary", "All words, in groups; each word is a link"), groups, class_="groups")
+    listed = tag("details", tag("summary", "All words in groups, as links"), groups, class_="groups")
     return tag("figure", tag("figcaption", tag("bdi", title), ", ", said), install, drawing, listed)
 
 
@@ -443,7 +446,7 @@ def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
             taken.append((left, left + long, y))
             names.append(tag("text", one["word"][:24], x=f"{left:.0f}", y=f"{y + 5:.0f}"))
     return tag(
-        "svg", tag("title", f"{title}: a drawing; the groups below list the same words"), tag("g", dots), tag("g", names),
+        "svg", tag("title", f"{title} as a drawing; the groups below contain the same words"), tag("g", dots), tag("g", names),
         viewBox=f"0 0 {_WIDTH} {height:.0f}", role="img", class_="map",
     )  # fmt: skip
 
@@ -463,7 +466,7 @@ async def findings(ask: Any, name: str) -> Markup:
     metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in found["metrics"].items() if value is not None}
     foot = tag(
         "p",
-        f"Measured on a sample of {found['sample']:,}; for more, run ",
+        f"Measured on a sample of at most {found['sample']:,} vectors or tokens; for a larger sample, run ",
         tag("code", tag("bdi", found["command"])),
         class_="hint",
     )

@@ -55,7 +55,7 @@ export function problem(error, again) {
   const away = !(error instanceof Refused);
   const busy = !away && (error.status === 429 || error.status === 503);
   const said = away ? "The server does not answer. Is wordpipe serve still running?" : error.message;
-  const hint = busy ? `The server is busy; try again in ${error.retry ?? 1} s.` : away ? null : error.hint;
+  const hint = busy ? `The server is busy; try again in ${error.retry ?? 1} seconds.` : away ? null : error.hint;
   return make(
     "div", {class: "problem", role: "alert"}, make("p", {}, text(said)), hint ? make("p", {class: "hint"}, text(hint)) : null,
     away || busy ? make("button", {type: "button", onclick: again}, "Try again") : null,

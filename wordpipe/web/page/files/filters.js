@@ -15,7 +15,7 @@ export function drawFilters(node, found, state, choose) {
   const chosen = state.f.length;
   node.replaceChildren(
     make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
-      found.among === "matches" ? make("p", {class: "hint"}, "The counts are for texts that contain a word of the query.") : null,
+      found.among === "matches" ? make("p", {class: "hint"}, "The numbers count only texts that contain a word of the query.") : null,
       chosen ? make("button", {type: "button", class: "clear", onclick: () => choose(null)}, "clear all") : null, groups),
   );
   if (focused) [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus();
@@ -36,5 +36,5 @@ function drawField(column, state, choose) {
   });
   const more = (column.distinct ?? listed) - listed;
   return make("section", {}, make("h2", {}, text(column.name, 60)), make("ul", {}, items),
-    more > 0 ? make("p", {class: "hint"}, `and ${more.toLocaleString("en")} more values: use a condition`) : null);
+    more > 0 ? make("p", {class: "hint"}, `and ${more.toLocaleString("en")} more values; to select one, write a condition`) : null);
 }

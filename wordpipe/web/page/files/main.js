@@ -161,7 +161,7 @@ function search(view) {
   // Words that nobody knows, with words spelled like them.
   function notes(found, word) {
     return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
-      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " has no vector; it is searched by words only." : " has no vector.",
+      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " has no vector, so it is used only in the search by words." : " has no vector.",
         near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
   }
 

@@ -75,7 +75,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
       ),
       panel,
       others.length
-        ? make("details", {class: "others"}, make("summary", {}, `${others.length} more with nearly the same text`),
+        ? make("details", {class: "others"}, make("summary", {}, `${others.length} more hits with nearly the same text`),
             make("ol", {}, others.map((one) => drawHit(one, act, largest))))
         : null,
     ].filter(Boolean),
