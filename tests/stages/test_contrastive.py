@@ -251,7 +251,7 @@ def test_killed_trainings_go_on_to_the_same_bytes(command, built, tmp_path):
     ("settings", "kind", "message"),
     [
         (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "no teacher is given"),
-        (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "has its own size"),
+        (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "the init model already has a size"),
         (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
         (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "not a static encoder"),
         (FEW | {"init": "model"}, ArtifactError, "not a static encoder"),

@@ -177,7 +177,7 @@ def test_the_second_head_stays_behind_where_nobody_asks(bert, built, tmp_path):
         ({"pair": "nsp"}, "segments"),
         ({"pair": "nsp", "teacher": "x", "style": "classic"}, "pair = nsp"),
         ({"teacher": "x", "dim": 16}, "cannot be set together with teacher"),
-        ({"teacher": "x", "init": "y"}, "both set the initial weights"),
+        ({"teacher": "x", "init": "y"}, "each of them sets the initial weights"),
     ],
 )
 def test_what_does_not_go_together_is_refused(built, tmp_path, given, says):

@@ -348,7 +348,7 @@ def test_the_loss_of_an_evaluation_is_that_of_transformers(model, tmp_path):
 
 def test_styles_with_one_table_are_refused(tokens, tmp_path):
     for style in ("t5", "bart"):
-        with pytest.raises(ConfigError, match="need one vocabulary for both texts") as caught:
+        with pytest.raises(ConfigError, match="need one vocabulary for source and target texts") as caught:
             trained(tokens, tmp_path / "x", style=style)
         assert (caught.value.where, caught.value.expected) == ("style", "vaswani")
 

@@ -120,7 +120,7 @@ def test_it_is_the_reference_by_loops(corruption, B, T, special_share, seed):
 def test_the_text_can_be_put_together_again(corruption, B, T, special_share, seed):
     ids = texts(B, T, seed, special_share)
     if corruption.sentinels_for(T) > len(SENTINELS):
-        with pytest.raises(ConfigError, match="need more sentinels"):
+        with pytest.raises(ConfigError, match="need more sentinel tokens"):
             corruption.corrupt(ids, np.random.default_rng(seed))
         return
     inputs, labels = corruption.corrupt(ids, np.random.default_rng(seed))
@@ -208,7 +208,7 @@ def test_too_few_sentinels_are_counted(special_ids, needed):
     assert t5(special_ids=special_ids).sentinels_for(568) == needed
     t5(sentinels=SENTINELS[:needed], special_ids=special_ids).corrupt(ids, random)
     with pytest.raises(
-        ConfigError, match=f"texts of 568 tokens need more sentinels .*; got {needed - 1}; expected {needed}"
+        ConfigError, match=f"texts of 568 tokens need more sentinel tokens .*; got {needed - 1}; expected {needed}"
     ):
         t5(sentinels=SENTINELS[: needed - 1], special_ids=special_ids).corrupt(ids, random)
 

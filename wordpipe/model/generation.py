@@ -172,8 +172,8 @@ class Generation:
     ) -> None:
         if not model.config.causal or not prompt_ids:
             raise ConfigError(
-                "generation needs a decoder and a token to start from",
-                got=f"{model.config.architecture}, {len(prompt_ids)} tokens",
+                "generation needs a decoder model and at least one prompt token",
+                got=f"{model.config.architecture}, {len(prompt_ids)} prompt tokens",
             )
         self._model, self._settings = model, settings.of_decoder()
         self._max_tokens = settings.chosen_max_tokens

@@ -284,7 +284,7 @@ def sample_targets(
 
 def _started(model: EncoderDecoder, n: int, device: torch.device) -> Tensor:
     """Return the start token of n targets to decode, (n, 1)."""
-    assert model.config.start_id is not None, "an encoder-decoder needs start_id to write"
+    assert model.config.start_id is not None, "an encoder-decoder needs start_id to generate text"
     return torch.full((n, 1), model.config.start_id, device=device)
 
 

@@ -173,7 +173,7 @@ def choose(
         top = priority_BT.masked_fill(special_BT, -1.0).topk(n_chosen, dim=1, sorted=False)
         # a block of many short documents may have fewer ordinary tokens than n_chosen
         return Choice(top.indices, top.values >= 0.0, _uniform(torch.Size((B, n_chosen)), generator))
-    assert word_starts_BT is not None, "hiding whole words needs word_starts"
+    assert word_starts_BT is not None, "whole-word masking needs word_starts"
     word_BT = word_numbers(word_starts_BT)
     if kind == "word":
         units = word_units(priority_BT, word_BT)

@@ -87,7 +87,7 @@ def test_weights_are_those_given_else_the_usual_ones() -> None:
     ("given", "why"),
     [
         ({"goal": "search", "number_weight": 3.0}, "with goal = search, the table does not change after the training"),
-        ({"piece_weight": 1.0}, "with unit = word, no row is punctuation"),
+        ({"piece_weight": 1.0}, "with unit = word, the table has no punctuation"),
     ],
 )
 def test_weights_that_would_do_nothing_are_refused(given: dict[str, object], why: str) -> None:

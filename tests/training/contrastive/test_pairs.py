@@ -275,10 +275,10 @@ def test_the_first_two_columns_of_text_are_the_pairs(name: str, tmp_path: Path) 
     ("content", "message"),
     [
         (b'{"a": "one text"}', "two texts"),
-        (b"no json", "not a line of JSON"),
+        (b"no json", "the line is not valid JSON"),
         (b'["a", "b"]\n{"', "not a line"),
-        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "not a line of JSON"),
-        (gzip.compress(b'["a", "b"]', mtime=0), "not a line of JSON"),
+        ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "the line is not valid JSON"),
+        (gzip.compress(b'["a", "b"]', mtime=0), "the line is not valid JSON"),
     ],
 )
 def test_a_bad_file_of_pairs_is_told_by_its_line(content: bytes, message: str, tmp_path: Path) -> None:
@@ -286,4 +286,4 @@ def test_a_bad_file_of_pairs_is_told_by_its_line(content: bytes, message: str, t
     with pytest.raises(InputError, match=message) as error:
         list(read_pair_file(tmp_path / "pairs.jsonl"))
     assert "pairs.jsonl" in str(error.value.where)
-    assert "two texts" in message or "in UTF-8, not compressed" in str(error.value.hint)
+    assert "two texts" in message or "uncompressed UTF-8" in str(error.value.hint)

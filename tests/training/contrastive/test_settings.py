@@ -38,10 +38,10 @@ def test_shares_that_are_given_replace_those_of_the_goal(encoder: type[EncoderSe
         (TABLE, {"pair_crop": 0.0}, "all shares of pairs are 0"),
         (BERT, {"temperature": 0}, "temperature"),
         (TABLE, {"pair_crop": 2}, "pair_crop"),
-        (TABLE, {"init": "a", "words": "b"}, "init and words both set"),
-        (BERT, {"init": "a", "init_embeddings": "b"}, "init and init_embeddings both set"),
+        (TABLE, {"init": "a", "words": "b"}, "set only one of init and words"),
+        (BERT, {"init": "a", "init_embeddings": "b"}, "set only one of init and init_embeddings"),
         (BERT, {"init": "a", "dim": 64, "n_layers": 2}, "dim, n_layers cannot be set together with init"),
-        (BERT, {"teacher_temperature": 0.1}, "has no effect: no teacher is given"),
+        (BERT, {"teacher_temperature": 0.1}, "has no effect, because no teacher is given"),
     ],
 )
 def test_what_cannot_stand_together_is_named(

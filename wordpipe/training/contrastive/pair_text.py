@@ -112,10 +112,12 @@ def write_pair_text(
     # one pass: `lists` notes the documents while their ids are written
     rows = write_ragged(lists(), folder / "rows", vocab_size=vocab_size)
     if not len(rows):
-        raise InputError("no sentence has a known word", hint="add more text, or use a lower --min-count")
+        raise InputError("no sentence has a word of the vocabulary", hint="add more text, or use a lower --min-count")
     found = None if titles is None else write_ragged(titles, folder / "titles", vocab_size=vocab_size)
     if found is not None and len(found) != len(splits):
-        raise ArtifactError("the number of titles is not the number of documents", got=len(found), expected=len(splits))
+        raise ArtifactError(
+            "the number of titles is different from the number of documents", got=len(found), expected=len(splits)
+        )
     return PairText(
         rows=rows, documents=np.array([*begins, len(rows)], np.int64), splits=np.array(splits, np.int8), titles=found,
         counts=counts, ledger=dict(ledger),
@@ -175,7 +177,9 @@ class FilePairs:
         filled = (np.diff(texts.offsets).reshape(-1, 2) > 0).all(axis=1)
         if not filled.any():
             got = f"{len(texts) // 2} pairs"
-            raise InputError("the file has no pair in which both texts have a known word", where="pairs", got=got)
+            raise InputError(
+                "every pair in the file has a text without any word of the vocabulary", where="pairs", got=got
+            )
         return cls(texts, np.flatnonzero(filled))
 
 
@@ -222,13 +226,13 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _two_texts(line: bytes, where: str) -> list[str]:
     """Return both texts of a line of JSON of a file of pairs."""
-    hint = "write one JSON object or list per line, in UTF-8, not compressed"
-    values = parse_json(line, where, what="not a line of JSON", error=InputError, hint=hint)
+    hint = "write one JSON object or one JSON list per line, in an uncompressed UTF-8 file"
+    values = parse_json(line, where, what="the line is not valid JSON", error=InputError, hint=hint)
     fields = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
     texts = [value for value in fields if isinstance(value, str)][:2]
     if len(texts) < 2:
         raise InputError(
-            "a line of a file of pairs must have two texts", where=where, got=f"{len(texts)} texts",
+            "each line in a file of pairs must have two texts", where=where, got=f"{len(texts)} texts",
             hint='for example {"question": "…", "answer": "…"}',
         )  # fmt: skip
     return texts

@@ -92,9 +92,9 @@ class Pairs:
         self._rows = rows_of(text.documents, chosen)
         if not len(self._rows):
             raise InputError(
-                "there is no sentence to make pairs from",
+                "this split has no sentence for a pair",
                 where=split,
-                hint="add more text, or split the text in another way",
+                hint="add more text, or change the option --valid of wordpipe ingest",
             )
         self._text, self._settings, self._given = text, settings, given
         self._document_of_row = np.repeat(np.arange(len(chosen), dtype=np.int32), np.diff(text.documents))
@@ -178,20 +178,29 @@ def _pair_counts(
 
 def _pair_notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
     """Return warnings of what half of the documents, or more, cannot give, and of what is taken instead."""
-    deleted = "twice, with different words left out"
-    instead: tuple[tuple[PairKind, str, str, str], ...] = (
+    instead: tuple[tuple[PairKind, str, str], ...] = (
         (
             "title",
             "documents_without_known_title",
-            "have no title, or a title without known words",
-            "two spans of the same text",
+            "{n:,} of {n_documents:,} documents have no title with a word of the vocabulary. For these documents, two "
+            "spans of the text are used in place of title pairs.",
         ),
-        ("neighbour", "documents_of_one_sentence", "have only one sentence", f"their sentence {deleted}"),
-        ("crop", "documents_too_short_to_crop", f"are shorter than {_LEAST_CROP} words", f"a sentence {deleted}"),
+        (
+            "neighbour",
+            "documents_of_one_sentence",
+            "{n:,} of {n_documents:,} documents have only one sentence. For these documents, two copies of the sentence, "
+            "with different words removed, are used in place of neighbour pairs.",
+        ),
+        (
+            "crop",
+            "documents_too_short_to_crop",
+            "{n:,} of {n_documents:,} documents have fewer than {least} words. For these documents, two copies of a "
+            "sentence, with different words removed, are used in place of crop pairs.",
+        ),
     )
     return [
-        f"{counts[name]:,} of {counts['documents']:,} documents {fault}: pairs are made of {stand_in} instead"
-        for kind, name, fault, stand_in in instead
+        note.format(n=counts[name], n_documents=counts["documents"], least=_LEAST_CROP)
+        for kind, name, note in instead
         if settings.shares[kind] > 0 and 2 * counts[name] >= counts["documents"]
     ]
 
@@ -205,15 +214,17 @@ def _few_negatives(document_N: npt.NDArray[np.int32]) -> list[str]:
     share_D = np.unique(document_N, return_counts=True)[1] / len(document_N)
     if len(share_D) == 1:
         raise InputError(
-            "all sentences belong to one document, but sentences of the same document are not used as negatives",
+            "all sentences belong to one document, but sentences of the same document are not used as negative "
+            "examples",
             hint="use --false-negatives keep, or split the text into documents with wordpipe ingest --documents",
         )
     left_out = float(np.square(share_D).sum())
     if left_out <= _MOST_LEFT_OUT:
         return []
     return [
-        f"{left_out:.0%} of the negatives are left out, because they belong to the same document as the text. Split "
-        "the text into more documents (wordpipe ingest --documents), or use --false-negatives keep"
+        f"{left_out:.0%} of the negative examples are not used, because a sentence and its negative examples must be "
+        "from different documents. Split the text into more documents (wordpipe ingest --documents), or use "
+        "--false-negatives keep"
     ]
 
 

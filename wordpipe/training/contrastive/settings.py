@@ -61,14 +61,14 @@ def refuse_idle(settings: Settings, idle: Sequence[Idle]) -> None:
     given = {name for name in settings.model_fields_set if getattr(settings, name) is not None}
     for names, is_idle, why in idle:
         if (found := sorted(given.intersection(names))) and is_idle(settings):
-            raise ValueError(f"{', '.join(found)} has no effect: {why}")
+            raise ValueError(f"{', '.join(found)} has no effect, because {why}")
 
 
 def refuse_two_starts(settings: Settings, *names: str) -> None:
     """Refuse more than one setting that says what a training begins with."""
     given = [name for name in names if getattr(settings, name) is not None]
     if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} both set the initial weights: give only one of these settings")
+        raise ValueError(f"set only one of {' and '.join(given)}, because each of them sets the initial weights")
 
 
 class FromPairs(Settings):
@@ -79,46 +79,50 @@ class FromPairs(Settings):
     """Pairs of a step where nobody says, and the text has as many sentences."""
 
     goal: Goal = setting(
-        "similarity",
-        "similarity: texts with the same meaning get near vectors; search: a question gets a vector near the text "
-        "with its answer",
-    )
+        "similarity", "similarity: texts with the same meaning get similar vectors; search: a question and the text "
+        "with its answer get similar vectors",
+    )  # fmt: skip
     steps: int | None = setting(None, "number of optimiser steps", ge=1, le=10**9)
     epochs: float | None = setting(
-        None, "passes over the sentences, in place of steps; default: 1 pass, but at least 200 steps", gt=0, le=10**6
-    )
+        None, "number of passes over the sentences, instead of steps; default: 1 pass, but at least 200 steps", gt=0,
+        le=10**6,
+    )  # fmt: skip
     minutes: float | None = minutes_setting()
     batch_size: int | None = setting(
-        None, "number of pairs per step, each a negative example for all others; default: 1024 (`train static`) or "
-        "128 (`train contrastive`), or the number of sentences if that is smaller", ge=2, le=65_536,
+        None, "number of pairs per step (each pair is a negative example for the others); default: 1024 (`train "
+        "static`) or 128 (`train contrastive`), but at most the number of sentences", ge=2, le=65_536,
     )  # fmt: skip
 
     pairs: Path | None = setting(
-        None, "your own pairs: a Parquet or JSON Lines file, of which the first two text columns are read",
+        None, "file with your own pairs (Parquet or JSON Lines); only the first two text columns are read",
         metavar="FILE", artifact=("file",),  # by its content, whatever its name
-        section="The pairs (shares; default: the usual shares of the goal)",
+        section="The pairs (the default shares depend on the goal)",
     )  # fmt: skip
     pair_neighbour: float | None = setting(
-        None, "share of pairs: a sentence and the next sentence of its document", ge=0, le=1, option=False
-    )
+        None, "share of pairs that are a sentence and the next sentence of the document", ge=0, le=1, option=False,
+    )  # fmt: skip
     pair_crop: float | None = setting(
-        None, "share of pairs: two random spans of one document", ge=0, le=1, option=False
-    )
+        None, "share of pairs that are two random spans of one document", ge=0, le=1, option=False,
+    )  # fmt: skip
     pair_title: float | None = setting(
-        None, "share of pairs: a document's title and a span of its text", ge=0, le=1, option=False
-    )
+        None, "share of pairs that are the title of a document and a span of its text", ge=0, le=1, option=False,
+    )  # fmt: skip
     pair_deletion: float | None = setting(
-        None, "share of pairs: a sentence twice, with different words left out of each copy", ge=0, le=1, option=False
-    )
+        None, "share of pairs that are two copies of one sentence, with different words removed from each copy", ge=0,
+        le=1, option=False,
+    )  # fmt: skip
     pair_file: float | None = setting(
-        None, "share of pairs: from the file of pairs; default: half if there is a file", ge=0, le=1, option=False
-    )
+        None, "share of pairs that are from the file of pairs; default: 0.5 if there is a file", ge=0, le=1,
+        option=False,
+    )  # fmt: skip
     deletion_rate: float = setting(
-        0.2, "share of the words that is left out of deletion pairs and of crops", ge=0, le=0.9, option=False
-    )
+        0.2, "share of words that are removed from the texts of deletion pairs and crop pairs", ge=0, le=0.9,
+        option=False,
+    )  # fmt: skip
     max_words: int = setting(
-        256, "maximum number of words (or tokens) of a text; longer texts are cut, and counted", ge=8, option=False
-    )
+        256, "maximum number of words (or tokens) in a text; longer texts are cut, and the number of cut texts is "
+        "reported", ge=8, option=False,
+    )  # fmt: skip
 
     @checked
     def _one_length(self) -> None:
@@ -127,9 +131,9 @@ class FromPairs(Settings):
     @checked
     def _pairs_are_there(self) -> None:
         if self.pair_file and self.pairs is None:
-            raise ValueError(f"pair_file = {self.pair_file:g} needs a file of pairs: set pairs")
+            raise ValueError(f"pair_file = {self.pair_file:g} needs a file of pairs, but pairs is not set")
         if not sum(self.shares.values()):
-            raise ValueError("all shares of pairs are 0: at least one share must be above 0")
+            raise ValueError("all shares of pairs are 0, but at least one share must be above 0")
 
     @property
     def knows_dropout(self) -> bool:
@@ -184,16 +188,16 @@ class Contrast(Settings):
     """The loss: which texts are told apart, and how hard."""
 
     temperature: float = setting(
-        0.05, "temperature of the softmax over the batch; a lower value gives more weight to the nearest negatives",
-        gt=0, le=10, section="The loss", expert=True,
+        0.05, "temperature of the softmax over the batch; a lower value gives more weight to the most similar negative "
+        "examples", gt=0, le=10, section="The loss", expert=True,
     )  # fmt: skip
     false_negatives: Literal["keep", "drop"] = setting(
-        "drop", "drop: texts of one document, and equal texts, are not negatives of each other; keep: all texts of "
-        "a step are negatives", expert=True,
+        "drop", "drop: texts of the same document and identical texts are not used as negative examples of each other; "
+        "keep: all texts of a step are negative examples", expert=True,
     )  # fmt: skip
     max_similarity: float = setting(
-        1.0, "maximum cosine of a negative: texts that are more similar probably have the same meaning and are left "
-        "out; 1 = no limit", gt=0, le=1, option=False,
+        1.0, "maximum cosine similarity of a negative example; texts that are more similar are left out, because they "
+        "probably have the same meaning; 1 = no limit", gt=0, le=1, option=False,
     )  # fmt: skip
 
 
@@ -201,19 +205,23 @@ class Pace(Settings):
     """The rise and fall of the learning rate, and Adam's memory."""
 
     lr: float = setting(..., "peak learning rate", gt=0, le=1e3, section="The optimiser")
-    min_lr_frac: float = setting(0.1, "learning rate at the end, as a share of the peak", ge=0, le=1, option=False)
+    min_lr_frac: float = setting(
+        0.1, "final learning rate, as a fraction of the peak learning rate", ge=0, le=1, option=False,
+    )  # fmt: skip
     warmup: float = setting(
-        0.1, "length of the rise of the learning rate; below 1: a share of all steps; 1 or more: a number of steps",
+        0.1, "length of the learning rate warm-up; below 1: a fraction of all steps; 1 or more: a number of steps",
         ge=0, le=10**9, option=False,
     )  # fmt: skip
     schedule: Literal["cosine", "linear", "wsd", "noam", "constant"] = setting(
         "cosine", "how the learning rate falls after the warm-up", option=False
     )
     decay: float = setting(
-        0.2, "with schedule = wsd: share of the steps in which the learning rate falls", gt=0, le=1, option=False
-    )
-    beta1: float = setting(0.9, "Adam: decay rate of the average of gradients", ge=0, lt=1, option=False)
-    beta2: float = setting(0.999, "Adam: decay rate of the average of squared gradients", ge=0, lt=1, option=False)
+        0.2, "with schedule = wsd: fraction of the steps in which the learning rate falls", gt=0, le=1, option=False,
+    )  # fmt: skip
+    beta1: float = setting(0.9, "Adam: decay rate of the moving average of gradients", ge=0, lt=1, option=False)
+    beta2: float = setting(
+        0.999, "Adam: decay rate of the moving average of squared gradients", ge=0, lt=1, option=False,
+    )  # fmt: skip
 
     @checked
     def _pace_is_heard(self) -> None:
@@ -223,22 +231,25 @@ class Pace(Settings):
 class Runs(Settings):
     """The place of a run, its checkpoints and its log."""
 
-    seed: int = setting(1, "seed for pairs, text order, deletion and first weights", ge=0, lt=2**32, expert=True,
-                        section="Where and how it runs")  # fmt: skip
+    seed: int = setting(
+        1, "random seed for pairs, text order, word deletion and initial weights", ge=0, lt=2**32, expert=True,
+        section="Where and how it runs",
+    )  # fmt: skip
     threads: int = setting(
-        0, "number of CPU threads, 0 = one per core; the number changes the weights slightly", ge=0, le=1024,
-        expert=True,
+        0, "number of CPU threads (0 = one per core); another number of threads gives slightly different weights", ge=0,
+        le=1024, expert=True,
     )  # fmt: skip
     checkpoint_seconds: float = setting(60, "seconds between checkpoints", gt=0, recipe=False, option=False)
     checkpoint_steps: int = setting(
-        0, "steps between additional checkpoints; 0 = checkpoints by time only", ge=0, recipe=False, option=False
-    )
-    report_every: int = setting(10, "steps between two rows of the log", ge=1, recipe=False, option=False)
+        0, "number of steps between additional checkpoints; 0 = no additional checkpoints", ge=0, recipe=False,
+        option=False,
+    )  # fmt: skip
+    report_every: int = setting(10, "number of steps between two rows of the log", ge=1, recipe=False, option=False)
     eval_every: int = setting(
-        0, "steps between validations; 0 = five validations in the whole run", ge=0, recipe=False, option=False
-    )
+        0, "number of steps between two validations; 0 = five validations per run", ge=0, recipe=False, option=False,
+    )  # fmt: skip
     valid_pairs: int = setting(
-        1_000, "number of held-out pairs among which a validation searches each matching text", ge=2, le=100_000,
+        1_000, "number of held-out pairs in which a validation searches the matching texts", ge=2, le=100_000,
         recipe=False, option=False,
     )  # fmt: skip
 
@@ -247,8 +258,9 @@ class Table(Settings):
     """The first values of a static table, and its last ones."""
 
     unit: Literal["word", "token"] = setting(
-        "word", "what gets a vector: words, or the tokens of the tokenizer", section="The static table", expert=True
-    )
+        "word", "which units get a vector: words, or the tokens of the tokenizer", section="The static table",
+        expert=True,
+    )  # fmt: skip
     words: Path | None = setting(
         None, "start with the vectors of this words artifact", metavar="WORDS", artifact=("words",)
     )
@@ -257,48 +269,45 @@ class Table(Settings):
         le=1000, option=False,
     )  # fmt: skip
     lexical_weight: float | None = setting(
-        None,
-        "weight of the random directions in the initial table, one for each word stem, which make texts with the "
+        None, "weight of the random vectors in the initial table (one vector per word stem); they make texts with the "
         "same words similar; default: 0.5 for search, 1 for similarity", ge=0, le=1000, expert=True,
     )  # fmt: skip
-    lexical_dim: int = setting(512, "number of dimensions of the random directions", ge=1, le=4096, option=False)
+    lexical_dim: int = setting(512, "number of dimensions of the random vectors", ge=1, le=4096, option=False)
     lsi_weight: float | None = setting(
-        None,
-        "weight of latent semantic indexing in the initial table, which makes words of the same documents similar; "
+        None, "weight of latent semantic indexing in the initial table; it makes words of the same documents similar; "
         "default: 1 for search, 0 for similarity", ge=0, le=1000, expert=True,
     )  # fmt: skip
-    lsi_dim: int = setting(300, "number of dimensions of the latent semantic part", ge=1, le=4096, option=False)
+    lsi_dim: int = setting(300, "number of dimensions of latent semantic indexing", ge=1, le=4096, option=False)
     weighting: Literal["sif", "idf"] | None = setting(
-        None,
-        "initial weight of a word: sif (by its share of the text) or idf (by the number of passages that contain "
-        "its stem); default: idf for search, sif for similarity", option=False,
+        None, "initial weight of a word: sif (from the frequency of the word) or idf (from the number of passages that "
+        "contain the word stem); default: idf for search, sif for similarity", option=False,
     )  # fmt: skip
     sif_a: float = setting(
-        1e-3, "with sif, a word of relative frequency p gets the weight a / (a + p)", gt=0, le=1, option=False
-    )
-    number_weight: float = setting(
-        2.0, "for similarity: factor for the weight of numbers, after the training", gt=0, le=1000, option=False
-    )  # fmt: skip
-    punctuation_weight: float = setting(
-        0.5, "for similarity: factor for the weight of tokens without a letter or digit, after the training", gt=0,
-        le=1000, option=False,
-    )  # fmt: skip
-    piece_weight: float = setting(
-        0.5, "for similarity: factor for the weight of word pieces after the first, after the training", gt=0, le=1000,
+        1e-3, "with weighting = sif, a word with relative frequency p gets the weight sif_a / (sif_a + p)", gt=0, le=1,
         option=False,
     )  # fmt: skip
+    number_weight: float = setting(
+        2.0, "with goal = similarity: factor for the weight of numbers, applied after the training", gt=0, le=1000,
+        option=False,
+    )  # fmt: skip
+    punctuation_weight: float = setting(
+        0.5, "with goal = similarity: factor for the weight of tokens without a letter or digit, applied after the "
+        "training", gt=0, le=1000, option=False,
+    )  # fmt: skip
+    piece_weight: float = setting(
+        0.5, "with goal = similarity: factor for the weight of word pieces that do not begin a word, applied after the "
+        "training", gt=0, le=1000, option=False,
+    )  # fmt: skip
     negation_weight: float = setting(
-        0.3, "for similarity: length of a direction that is added to English words of negation (the vector of a "
-        "sentence has a length of about 1)",
-        ge=0, le=1000, option=False
+        0.3, "with goal = similarity: length of the vector that is added to English negation words, for example not (a "
+        "sentence vector has a length of about 1)", ge=0, le=1000, option=False,
     )  # fmt: skip
     min_count: int | None = setting(
-        None, "minimum number of occurrences of a word with a vector; default: 2, but 1 for search with up to 100,000 "
-        "different words", ge=1, expert=True,
+        None, "number of occurrences that a word needs to get a vector; default: 2, or 1 for search with at most "
+        "100,000 different words", ge=1, expert=True,
     )  # fmt: skip
     init: Path | None = setting(
-        None, "start from the table of this model, made by an earlier `train static`", metavar="MODEL",
-        artifact=("model",),
+        None, "start from the table of this model (made by `train static`)", metavar="MODEL", artifact=("model",),
     )  # fmt: skip
 
 
@@ -306,43 +315,42 @@ class Start(Settings):
     """The model that a transformer begins as, its pooling, and its teacher."""
 
     init: Path | None = setting(
-        None,
-        "start from the weights of this model, made by `train mlm` or an earlier `train contrastive`",
-        metavar="MODEL", artifact=("model",), section="The transformer and its initial weights",
+        None, "start from the weights of this model (made by `train mlm` or `train contrastive`)", metavar="MODEL",
+        artifact=("model",), section="The transformer and its initial weights",
     )  # fmt: skip
     init_embeddings: Path | None = setting(
-        None,
-        "without --init: start as the mean of these vectors (a words artifact or a static encoder, trained with "
-        "--unit token) and learn the context", metavar="WORDS|MODEL", artifact=("words", "model"), expert=True,
+        None, "without --init: start with these token vectors (a words artifact or a static encoder, trained with "
+        "--unit token); at first, the vector of a text is their mean", metavar="WORDS|MODEL",
+        artifact=("words", "model"), expert=True,
     )  # fmt: skip
     preset: PresetName = setting("mini", "without --init: size of the model", expert=True)
     dim: int | None = setting(
-        None,
-        "without --init: width of the model; default: the width of the given vectors if that is a multiple of 64, "
-        "or as in the preset",
-        ge=2, le=16_384, expert=True,
+        None, "without --init: width of the model; default: the width of the --init-embeddings vectors if it is a "
+        "multiple of 64, otherwise the width of the preset", ge=2, le=16_384, expert=True,
     )  # fmt: skip
     n_layers: int | None = setting(
-        None, "without --init: number of blocks; default: as in the preset", ge=1, le=256, expert=True
-    )
-    dropout: float = setting(0.1, "share of each block's output set to zero in training", ge=0, lt=1, expert=True)
+        None, "without --init: number of transformer blocks; default: the number of the preset", ge=1, le=256,
+        expert=True,
+    )  # fmt: skip
+    dropout: float = setting(
+        0.1, "share of each block's output that is set to zero in training", ge=0, lt=1, expert=True,
+    )  # fmt: skip
     pooling: Pooling | None = setting(
-        None,
-        "how token vectors become the vector of a text; mean: all tokens count the same; weighted: a token of relative "
-        "frequency p in the training text has the weight sif_a / (sif_a + p); default: with --init, as in that model; "
-        "without --init, weighted", expert=True,
+        None, "how token vectors are combined into the vector of a text; mean: all tokens have the same weight; "
+        "weighted: a token with relative frequency p in the training text has the weight sif_a / (sif_a + p); default: "
+        "the pooling of the --init model, or weighted without --init", expert=True,
     )  # fmt: skip
     sif_a: float = setting(
-        1e-3, "with weighted pooling, a token of relative frequency p has the weight a / (a + p)", gt=0, le=1,
-        option=False,
+        1e-3, "with pooling = weighted, a token with relative frequency p has the weight sif_a / (sif_a + p)", gt=0,
+        le=1, option=False,
     )  # fmt: skip
     longest: int = setting(
-        0, "maximum number of positions of a sequence, with its special tokens; 0 = the maximum of the model",
-        ge=0, le=65_536, option=False,
+        0, "maximum number of tokens in a sequence, including special tokens; 0 = the maximum of the model", ge=0,
+        le=65_536, option=False,
     )  # fmt: skip
     teacher: Path | None = setting(
-        None, "also learn from this encoder how similar the texts of a batch are", metavar="MODEL|WORDS",
-        artifact=("model", "words"), expert=True,
+        None, "teacher encoder: the model also learns from this encoder how similar the texts of a batch are",
+        metavar="MODEL|WORDS", artifact=("model", "words"), expert=True,
     )  # fmt: skip
     teacher_weight: float = setting(
         1.0, "weight of the teacher's loss, compared with the contrastive loss", gt=0, le=1000, option=False
@@ -354,7 +362,9 @@ class Start(Settings):
         refuse_two_starts(self, "init", "init_embeddings")
         shape = sorted({"preset", "dim", "n_layers"} & self.model_fields_set)
         if self.init is not None and shape:
-            raise ValueError(f"{', '.join(shape)} cannot be set together with init: the given model has its own size")
+            raise ValueError(
+                f"{', '.join(shape)} cannot be set together with init, because the init model already has a size"
+            )
 
     @checked
     def _start_is_heard(self) -> None:
@@ -368,13 +378,14 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
     usual_batch = 1_024
 
     lr: float = setting(
-        0.01, "peak learning rate, relative to the first values of a row", gt=0, le=1e3, section="The optimiser"
-    )
+        0.01, "peak learning rate, relative to the initial values of a table row", gt=0, le=1e3,
+        section="The optimiser",
+    )  # fmt: skip
 
     @classmethod
     def instead(cls, name: str) -> str:
         if name in ContrastiveSettings.model_fields:
-            return "it is a setting of wordpipe train contrastive, which trains a transformer"
+            return "this setting belongs to wordpipe train contrastive, which trains a transformer"
         return _ENCODER if name == "encoder" else ""
 
     @checked
@@ -418,10 +429,11 @@ class ContrastiveSettings(Runs, Pace, Start, Contrast, FromPairs):
 
     lr: float = setting(3e-4, "peak learning rate", gt=0, le=1e3, section="The optimiser")
     pair_dropout: float | None = setting(
-        None, "share of pairs: a sentence twice, with different dropout for each copy", ge=0, le=1, option=False,
+        None, "share of pairs that are two copies of one sentence, with different dropout for each copy", ge=0, le=1,
+        option=False,
     )  # fmt: skip
     weight_decay: float = setting(0.01, "decoupled weight decay, on matrices only", ge=0, le=10, option=False)
-    clip: float = setting(1.0, "maximum norm of a step's gradient; 0 = no limit", ge=0, option=False)
+    clip: float = setting(1.0, "maximum norm of the gradient of a step; 0 = no limit", ge=0, option=False)
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to train", expert=True)
     dtype: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",
@@ -432,7 +444,7 @@ class ContrastiveSettings(Runs, Pace, Start, Contrast, FromPairs):
     @classmethod
     def instead(cls, name: str) -> str:
         if name in StaticSettings.model_fields:
-            return "it is a setting of wordpipe train static, which trains a table of vectors"
+            return "this setting belongs to wordpipe train static, which trains a table of vectors"
         return _ENCODER if name == "encoder" else ""
 
     @property
@@ -460,7 +472,7 @@ _IDLE_TABLE: tuple[Idle, ...] = (
     (
         ("lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "sif_a"),
         lambda one: one.init is not None,
-        "with init, the initial table is the table of the given model",
+        "with init, the initial table comes from the init model",
     ),
     (("words_weight",), lambda one: one.words is None, "no words artifact is given"),
     (("lexical_dim",), lambda one: not one.parts.lexical, "lexical_weight is 0"),
@@ -469,10 +481,10 @@ _IDLE_TABLE: tuple[Idle, ...] = (
     (
         ("punctuation_weight", "piece_weight"),
         lambda one: one.unit == "word",
-        "with unit = word, no row is punctuation or a piece of a word",
+        "with unit = word, the table has no punctuation and no word pieces",
     ),
     (("min_count",), lambda one: one.unit == "token", "with unit = token, every token of the tokenizer has a vector"),
-    (("sif_a",), lambda one: one.word_weighting == "idf", "the weights of words are idf: set weighting = sif"),
+    (("sif_a",), lambda one: one.word_weighting == "idf", "the weights of words are idf (sif_a needs weighting = sif)"),
 )
 _IDLE_START: tuple[Idle, ...] = (
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "no teacher is given"),
@@ -480,6 +492,6 @@ _IDLE_START: tuple[Idle, ...] = (
     (
         ("sif_a",),
         lambda one: one.init is not None and one.pooling is None,
-        "the weights of the tokens come from the model of init: set pooling = weighted to compute new weights",
+        "the token weights come from the init model (set pooling = weighted to compute new weights)",
     ),
 )

@@ -112,7 +112,7 @@ class StaticLearner:
         for name, array in self._arrays().items():
             found = tensors["state"][name].numpy()
             if found.shape != array.shape:
-                raise ValueError(f"{name} has the shape {found.shape}, not {array.shape}")
+                raise ValueError(f"the array {name} has the shape {found.shape} instead of {array.shape}")
             array[:] = found
 
     def _arrays(self) -> dict[str, npt.NDArray[np.float32]]:

@@ -181,7 +181,7 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
     stem_V, counts_PS, idf_S = _passages(text, stems)
     if min(counts_PS.shape) < 3:
         raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
-                         hint="use --lsi-weight 0 to leave out this part")  # fmt: skip
+                         hint="use --lsi-weight 0 to train without latent semantic indexing")  # fmt: skip
     weighted_PS = counts_PS.astype(np.float64)
     weighted_PS.data = 1 + np.log(weighted_PS.data)
     weighted_PS = weighted_PS @ diags_array(idf_S)

@@ -69,8 +69,8 @@ RECIPE = Recipe(
     name="clm",
     settings=CausalSettings,
     architecture="decoder",
-    does="Train a causal transformer by next-token prediction; with pairs of texts, it learns to continue the first "
-    "text with the second.",
+    does="Train a causal transformer by next-token prediction. From pairs of texts, it learns to write the second "
+    "text after the first text.",
     data=_data,
     objective=_objective,
     accepts=lambda config: "" if config.architecture == "decoder" else "decoder",

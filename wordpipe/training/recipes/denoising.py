@@ -79,7 +79,7 @@ def corruption_of(opened: Opened, settings: DenoisingSettings) -> tuple[Corrupti
         raise ConfigError(
             f"sequences of {opened.seq_len:,} positions need more sentinel tokens than a tokenizer can have",
             where="seq_len",
-            got=needed, expected=f"at most {N_SENTINELS}", hint="use a shorter --seq-len, or a longer --mean-span",
+            got=needed, expected=f"at most {N_SENTINELS}", hint="use a smaller --seq-len, or a larger --mean-span",
         )  # fmt: skip
     return spans, raw_len
 
@@ -124,16 +124,16 @@ def _accepts(config: ModelConfig) -> str:
     """Return "" for an encoder-decoder that can be trained by denoising, else the kind of model that can."""
     if config.architecture != "encoder-decoder":
         return "encoder-decoder"
-    return "" if config.positions in ("t5", "learned") else "an encoder-decoder with the positions of T5 or of BART"
+    return "" if config.positions in ("t5", "learned") else "an encoder-decoder with T5 or BART positions"
 
 
 RECIPE = Recipe(
     name="denoising",
     settings=DenoisingSettings,
     architecture="encoder-decoder",
-    does="Train an encoder-decoder without pairs: it learns to restore damaged texts.",
-    more="The model can fill gaps, and `train_seq2seq` can start from it. A run that was stopped is continued by "
-    "the same call, exactly.",
+    does="Train an encoder-decoder to restore damaged texts. This training needs no pairs of texts.",
+    more="The model can fill gaps in texts, and `train_seq2seq` can start from this model. To continue a stopped "
+    "run, repeat the call: the result is the same as without a stop.",
     data=_data,
     objective=_objective,
     accepts=_accepts,

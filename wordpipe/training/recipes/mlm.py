@@ -239,7 +239,7 @@ def student_config(teacher: ModelConfig, n_layers: int | None) -> ModelConfig:
     """
     n_layers = n_layers or max(1, teacher.n_layers // 2)
     if n_layers > teacher.n_layers:
-        raise ConfigError("a student cannot have more layers than its teacher", where="n_layers", got=n_layers,
+        raise ConfigError("the student model cannot have more layers than the teacher model", where="n_layers", got=n_layers,
                           expected=f"at most {teacher.n_layers}")  # fmt: skip
     layers = _layers(teacher.n_layers, n_layers)
     windows = tuple(teacher.windows[layer] for layer in layers)
@@ -362,7 +362,7 @@ def accepts_encoders(config: ModelConfig) -> str:
     """Return "" for an encoder without a query stream, else the kind of model that masked language modelling needs."""
     if config.architecture != "encoder":
         return "encoder"
-    return "an encoder without a query stream" if config.two_streams else ""
+    return "an encoder that is not an XLNet model (no query stream)" if config.two_streams else ""
 
 
 RECIPE = Recipe(

@@ -96,8 +96,8 @@ RECIPE = Recipe(
     name="permutation",
     settings=PermutationSettings,
     architecture="encoder",
-    does="Train a bidirectional transformer to predict tokens in a random order, each from the earlier tokens of "
-    "that order (XLNet).",
+    does="Train a bidirectional transformer to predict tokens in a random order (XLNet). Each token is predicted "
+    "from the tokens before it in this order.",
     data=lambda opened, _: masked_texts(opened),
     objective=lambda settings, opened, device: Permuted(
         _hiding(opened, device, rate=settings.mask_rate), settings.max_span

@@ -28,7 +28,8 @@ def two_stack_parts(settings: TwoStackSettings, opened: Opened) -> dict[str, Any
     if opened.n_target_tokens:
         if settings.style != "vaswani":
             raise ConfigError(
-                "T5 and BART need one vocabulary for both texts, but these tokens have a vocabulary for each text",
+                "T5 and BART need one vocabulary for source and target texts, but this tokens artifact has two "
+                "vocabularies",
                 where="style", got=settings.style, expected="vaswani",
                 hint="use --style vaswani, or tokenize the corpus with --vocabulary joint",
             )  # fmt: skip
@@ -58,7 +59,7 @@ RECIPE = Recipe(
     name="seq2seq",
     settings=Seq2SeqSettings,
     architecture="encoder-decoder",
-    does="Train an encoder-decoder on pairs: translations, titles, answers.",
+    does="Train an encoder-decoder on pairs of texts, for example for translations, titles or answers.",
     example="""
         >>> pairs = [{"text": f"{i} und {i}", "text_b": f"{i} and {i}"} for i in range(40)]
         >>> _ = wordpipe.ingest(pairs, output="new/pairs", text_b="text_b")

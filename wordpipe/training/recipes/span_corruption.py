@@ -62,14 +62,16 @@ class SpanCorruption:
         special_ids: Sequence[int] = (),
     ) -> None:  # fmt: skip
         if not 0.0 < noise_density < 1.0:
-            raise ConfigError("the share of noise is out of range", got=noise_density, expected="above 0 and below 1")
+            raise ConfigError(
+                "the share of tokens to remove is out of range", got=noise_density, expected="above 0 and below 1"
+            )
         if not mean_span >= 1.0:
-            raise ConfigError("the average length of a span is below one token", got=mean_span, expected="at least 1")
+            raise ConfigError("the average span length is less than one token", got=mean_span, expected="at least 1")
         if len({eos_id, *sentinels}) < 1 + len(sentinels):
             raise ConfigError(
                 "the ids of the sentinels and the end token are not all different",
                 got=list(sentinels),
-                expected="every id once, without the eos id",
+                expected="sentinel ids that differ from each other and from the eos id",
             )
         self.noise_density, self.mean_span, self.eos_id = noise_density, mean_span, eos_id
         self._sentinels = np.array(sentinels, dtype=np.int64)
@@ -124,9 +126,9 @@ class SpanCorruption:
         B, T = ids_BT.shape
         if (needed := self.sentinels_for(T)) > len(self._sentinels):
             raise ConfigError(
-                f"texts of {T} tokens need more sentinels than the tokenizer has",
+                f"texts of {T} tokens need more sentinel tokens than the tokenizer has",
                 got=len(self._sentinels), expected=needed,
-                hint="add sentinels to the tokenizer, or use shorter sequences or longer spans",
+                hint="add sentinel tokens to the tokenizer, or use shorter sequences, or use longer spans",
             )  # fmt: skip
         noise_BT = random_spans(B, T, *self.noise_of(T), random)
         if len(self._special_ids):

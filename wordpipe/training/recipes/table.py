@@ -105,7 +105,7 @@ class Recipe(Generic[S]):
     pairs: Literal["never", "some", "always"] = "never"
     has_sentinels: bool = False
     example: str = ""
-    more: str = "A run that was stopped is continued by the same call, exactly."
+    more: str = "To continue a stopped run, repeat the call: the result is the same as without a stop."
 
     @property
     def command(self) -> str:

@@ -87,9 +87,9 @@ class TextInfilling:
     ) -> None:  # fmt: skip
         for name, share in (("rate", rate), ("random_share", random_share)):
             if not 0.0 <= share <= 1.0:
-                raise ConfigError("the value is not a share", where=name, got=share, expected="0 to 1")
+                raise ConfigError("the value is not between 0 and 1", where=name, got=share, expected="0 to 1")
         if not mean_span > 0.0:
-            raise ConfigError("the average length of a span is not above 0", got=mean_span, expected="above 0")
+            raise ConfigError("the average span length is not above 0", got=mean_span, expected="above 0")
         self.rate, self.mean_span, self.random_share, self.permute = rate, mean_span, random_share, permute
         self.mask_id, self.bos_id, self.eos_id, self.max_len = mask_id, bos_id, eos_id, max_len
         self._is_special_V = np.zeros(n_tokens, dtype=np.bool_)
@@ -97,7 +97,7 @@ class TextInfilling:
         self._ordinary_ids = np.flatnonzero(~self._is_special_V)
         if len(self._ordinary_ids) == 0:
             raise ConfigError(
-                "the tokenizer has special tokens only", got=n_tokens, expected="at least one ordinary token"
+                "the tokenizer has only special tokens", got=n_tokens, expected="at least one ordinary token"
             )
 
     def corrupt(
