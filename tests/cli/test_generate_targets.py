@@ -83,7 +83,7 @@ def test_the_n_best_have_numbers_ranks_and_scores(asked, model, tmp_path):
 
 def test_help_says_what_the_lines_of_several_targets_are(cli):
     for flag in ("--help", "--help-all"):
-        assert "with the source's number, rank, score and text" in " ".join(cli("generate", flag).out.split())
+        assert "source number, rank, score and text" in " ".join(cli("generate", flag).out.split())
 
 
 def test_json_has_an_object_for_each_target(asked, model, tmp_path):

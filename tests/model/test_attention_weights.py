@@ -194,7 +194,7 @@ def test_cross_heads_are_switched_off_alone():
 def test_heads_that_are_not_there_are_refused():
     model = new_model(small_config("encoder"), 1)
     for kept in ({"decoder": np.ones((3, 4))}, {"encoder": np.ones((3, 5))}):
-        with pytest.raises(ConfigError, match="factors do not match the heads"), heads_off(model, kept):
+        with pytest.raises(ConfigError, match="factors do not match the layers and heads"), heads_off(model, kept):
             pass
 
 

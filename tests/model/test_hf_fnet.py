@@ -78,7 +78,7 @@ def test_we_load_their_folder(name, tmp_path):
     theirs.save_pretrained(tmp_path)
     loaded = load_from(tmp_path)
     assert [note.partition(":")[0] for note in loaded.notes] == [
-        "weights left out, as a language model does not use them"
+        "the language model does not use some weights, so they are left out"
     ]
     assert loaded.config.segments == config.type_vocab_size
     assert loaded.config.mixers == ("fourier",) * 3

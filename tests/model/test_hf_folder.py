@@ -128,7 +128,7 @@ def test_a_folder_without_the_output_head(name, tmp_path):
     loaded, again, other = (load(files, allow_missing_head=True, seed=seed) for seed in (3, 3, 4))
     fresh = [note for note in loaded.notes if "initialised at random" in note]
     assert len(fresh) == 1
-    assert fresh[0].startswith(f"weights not in the folder, initialised at random: {named}")
+    assert fresh[0].startswith(f"the folder does not have some weights, so they are initialised at random: {named}")
     with torch.no_grad():
         assert torch.equal(loaded.model.encode(IDS_BT), model.encode(IDS_BT))
     assert torch.isfinite(loaded.model(IDS_BT)).all()
@@ -155,7 +155,7 @@ def test_a_model_trained_on_for_a_task_leaves_that_head_behind(tmp_path):
     BertForSequenceClassification.from_pretrained(written(files_of(model), tmp_path)).save_pretrained(tmp_path / "task")
     loaded = load(folder_files(tmp_path / "task"), allow_missing_head=True)
     left = "bert.pooler.dense.bias, bert.pooler.dense.weight, classifier.bias, classifier.weight"
-    assert loaded.notes[0] == f"weights left out, as a language model does not use them: {left}"
+    assert loaded.notes[0] == f"the language model does not use some weights, so they are left out: {left}"
     assert "initialised at random: cls.predictions.bias" in loaded.notes[1]
 
 

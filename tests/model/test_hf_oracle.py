@@ -284,7 +284,7 @@ def test_a_folder_that_went_through_transformers_is_still_ours(tmp_path):
     theirs.save_pretrained(tmp_path / "trained")
     trained = load_from(tmp_path / "trained")
     assert trained.config.positions == "learned"
-    assert "sinusoidal positions was changed by training" in trained.notes[0]
+    assert "training changed the table of sinusoidal positions" in trained.notes[0]
     assert_equal_outputs(trained.model, theirs.eval())
 
 

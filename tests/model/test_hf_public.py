@@ -102,7 +102,9 @@ def test_code_that_a_folder_brings_is_not_run():
     theirs, files = published("SmolLM2-135M")
     config = json.loads(files["config.json"]) | {"auto_map": {"AutoModel": "modeling_own.OwnModel"}}
     loaded = load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
-    assert loaded.notes == ("the folder names its own code (auto_map), which wordpipe does not run",)
+    assert loaded.notes == (
+        "the folder refers to its own program code (auto_map), but wordpipe does not run this code",
+    )
     assert_equal_logits(loaded.model, theirs)
 
 
@@ -147,7 +149,7 @@ def test_old_bert_with_gamma_and_beta_a_pooler_and_the_next_sentence():
     theirs, files = published("bert-base-uncased", of_2018, "BertForPreTraining")
     loaded = load_hf(files.__getitem__)
     left = "bert.pooler.dense.bias, bert.pooler.dense.weight, cls.seq_relationship.bias, cls.seq_relationship.weight"
-    assert loaded.notes == (f"weights left out, as a language model does not use them: {left}",)
+    assert loaded.notes == (f"the language model does not use some weights, so they are left out: {left}",)
     ids_BT = torch.arange(10, 30)[None]
     with torch.no_grad():
         want = theirs(input_ids=ids_BT).prediction_logits

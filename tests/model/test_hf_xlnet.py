@@ -113,7 +113,7 @@ def test_their_model_without_a_head_is_read_with_a_fresh_one(tmp_path):
     theirs = transformers.XLNetModel(transformers.XLNetConfig(**SIZES)).eval()
     theirs.save_pretrained(tmp_path)
     loaded = load_hf(lambda file: (tmp_path / file).read_bytes(), allow_missing_head=True)
-    assert loaded.notes == ("weights not in the folder, initialised at random: lm_loss.bias",)
+    assert loaded.notes == ("the folder does not have some weights, so they are initialised at random: lm_loss.bias",)
     ids_BT, mask_BT = batch(14, padded=True)
     with torch.no_grad():
         want = theirs(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state

@@ -162,9 +162,9 @@ def test_tokens_without_a_vector_keep_their_embedding_and_weigh_as_the_average()
 
 
 def test_vectors_of_no_length_are_no_beginning():
-    with pytest.raises(InputError, match="no token has a vector"):
+    with pytest.raises(InputError, match="no token of the model has a word vector"):
         begun_as_mean(word_vectors(8), np.zeros(96, dtype=bool))
-    with pytest.raises(InputError, match="no token has a vector"):
+    with pytest.raises(InputError, match="no token of the model has a word vector"):
         begun_as_mean(np.zeros((96, 8), np.float32))
     for vectors, message in (
         (np.full((96, 8), np.nan, np.float32), "not finite"),

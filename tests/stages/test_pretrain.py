@@ -236,7 +236,7 @@ def test_the_shape_of_a_given_model_is_not_chosen():
 
 def test_a_model_without_a_class_says_so(built, tmp_path):
     _, said = trained(built, tmp_path / "model", steps=1, positions="alibi")
-    assert "loads in wordpipe only" in said.about("transformers has no class")
+    assert "only wordpipe can load the folder" in said.about("transformers has no class")
     wordpipe.embed(tmp_path / "model", built / "corpus", output=tmp_path / "sentences", unit="document")
 
 

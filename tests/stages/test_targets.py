@@ -291,7 +291,7 @@ def test_one_text_from_python(models):
     assert [one.text for one in generate(models["bart"], " ", **QUICK)] == [""]
 
 
-BY_CHANCE = "also give a temperature, such as --temperature 0.8"
+BY_CHANCE = "also set a temperature, for example --temperature 0.8"
 
 
 @pytest.mark.parametrize(
@@ -299,60 +299,60 @@ BY_CHANCE = "also give a temperature, such as --temperature 0.8"
     [
         (
             {"beams": 3, "temperature": 0.7},
-            "temperature = 0.7 cannot be used here: beams = 3",
-            "leave --beams out, or leave temperature out",
+            "temperature = 0.7 cannot be used here, because beams = 3",
+            "leave out --beams or temperature",
         ),
         (
             {"beams": 3, "samples": 2},
-            "samples = 2 cannot be used here: beams = 3",
-            "use --temperature 0.8 in place of --beams, or leave samples out",
+            "samples = 2 cannot be used here, because beams = 3",
+            "use --temperature 0.8 instead of --beams, or leave out samples",
         ),
         (
             {"beams": 3, "top_k": 4},
-            "top_k = 4 cannot be used here: beams = 3",
-            "use --temperature 0.8 in place of --beams",
+            "top_k = 4 cannot be used here, because beams = 3",
+            "use --temperature 0.8 instead of --beams",
         ),
         (
             {"beams": 3, "seed": 4},
-            "seed = 4 cannot be used here: beams = 3",
-            "use --temperature 0.8 in place of --beams",
+            "seed = 4 cannot be used here, because beams = 3",
+            "use --temperature 0.8 instead of --beams",
         ),
         (
             {"beams": 3, "repetition_penalty": 1.2},
             "repetition_penalty = 1.2 cannot",
-            "use --beams 1, or leave repetition_penalty out",
+            "use --beams 1, or leave out repetition_penalty",
         ),
         (
             {"repetition_penalty": 1.2},
-            "repetition_penalty = 1.2 cannot .* no temperature is given",
-            f"{BY_CHANCE}, or use --beams 1",
+            "repetition_penalty = 1.2 cannot .* if no temperature is given",
+            "use --beams 1, or set a temperature",
         ),
         (
             {"samples": 2},
-            "samples = 2 cannot .* no temperature is given, and beam",
-            f"{BY_CHANCE}, or use --n-best for",
+            "samples = 2 cannot .* uses beam search if no temperature is given",
+            f"{BY_CHANCE}, or use --n-best to get",
         ),
-        ({"seed": 2}, "seed = 2 cannot be used here: no temperature is given, and beam search", BY_CHANCE),
+        ({"seed": 2}, "seed = 2 cannot be used here, because the model uses beam search", BY_CHANCE),
         ({"beams": 3, "n_best": 4}, "n_best = 4 is more than beams = 3", "use --beams 4"),
         ({"n_best": 6}, "n_best = 6 is more than beams = 5", "use --beams 6"),
         (
             {"beams": 1, "length_penalty": 0.5},
-            "length_penalty = 0.5 cannot be used here: beams = 1",
+            "length_penalty = 0.5 cannot be used here, because beams = 1",
             "--beams 2 or more",
         ),
         (
             {"temperature": 1.0, "length_penalty_by": "gnmt"},
-            "with temperature = 1.0, tokens",
-            "leave length_penalty_by or temperature out",
+            "beam search is not used with temperature = 1.0",
+            "leave out length_penalty_by or temperature",
         ),
         (
             {"temperature": 1.0, "n_best": 2},
-            "n_best = 2 cannot .* with temperature = 1.0, tokens",
-            "use --samples 2 for",
+            "n_best = 2 cannot .* is not used with temperature = 1.0",
+            "use --samples 2 instead of",
         ),
-        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here: random sampling needs a temp", BY_CHANCE),
-        ({"beams": 1, "seed": 4}, "seed = 4 cannot be used here: random sampling needs a temp", BY_CHANCE),
-        ({"stop": ("a",)}, "stop = .* cannot be used here: an encoder-decoder itself", "leave stop out"),
+        ({"beams": 1, "top_k": 4}, "top_k = 4 cannot be used here, because random sampling needs a temp", BY_CHANCE),
+        ({"beams": 1, "seed": 4}, "seed = 4 cannot be used here, because random sampling needs a temp", BY_CHANCE),
+        ({"stop": ("a",)}, "stop = .* cannot be used here, because an encoder-decoder decides", "leave out stop"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_by_name(models, settings, message, hint):
@@ -371,11 +371,11 @@ def test_a_decoder_has_no_beams(tokenizer, tmp_path):
     path = folder_of(model_files(tokenizer, "decoder"), tmp_path / "decoder")
     few = QUICK | {"max_tokens": 6}
     for settings, name in (({"beams": 2}, "beams = 2"), ({"length_penalty": 0.5}, "length_penalty = 0.5")):
-        with pytest.raises(ConfigError, match=f"{name} cannot be used here: a decoder writes"):
+        with pytest.raises(ConfigError, match=f"{name} cannot be used here, because a decoder"):
             generate(path, "Honey", **few, **settings)
     with pytest.raises(ConfigError, match="n_best = 2 cannot be used here") as error:
         generate(path, "Honey", **few, n_best=2)
-    assert error.value.hint == "use --samples 2 for 2 random texts"
+    assert error.value.hint == "use --samples 2 instead of --n-best"
     assert generate(path, "Honey", **few, beams=1) == generate(path, "Honey", **few)
     assert generate(path, "ey", **few, prefix="Hon") == generate(path, "Honey", **few)
     long = generate(path, "Honey", **QUICK, max_tokens=60, min_tokens=60, samples=20, temperature=3.0)

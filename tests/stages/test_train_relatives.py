@@ -186,7 +186,7 @@ def test_what_does_not_go_together_is_refused(built, tmp_path, given, says):
 
 
 def test_a_decoder_has_no_narrow_embeddings(built, tmp_path):
-    with pytest.raises(ConfigError, match="wrong width of the embeddings"):
+    with pytest.raises(ConfigError, match="cannot have this width of the embeddings"):
         wordpipe.train_clm(built / "tokens", output=tmp_path / "m", embedding_dim=8, **TINY)
     made = wordpipe.train_clm(built / "tokens", output=tmp_path / "shared", shared_layers=True, **TINY)
     text = wordpipe.generate(made.path, "the bees", max_tokens=5)

@@ -118,7 +118,10 @@ def test_only_what_has_changed_is_told():
     assert other_conditions(now | {"older": 1}, now) is None
     assert other_conditions({"device": "cpu"}, now) is None  # older checkpoints know fewer facts
     said = other_conditions({**now, "threads": 4}, now)
-    assert said == "the run started under other conditions (threads 4 → 2): the last bits may differ"
+    assert (
+        said
+        == "the run started under different conditions (threads 4 → 2), so the weights may differ in the last digits"
+    )
 
 
 @pytest.mark.parametrize(("before", "expected"), [(2, 2), (4, 3)])

@@ -137,7 +137,7 @@ def refuse_without_weights(model: "Transformer") -> None:
     for kind, name in _WITHOUT_WEIGHTS.items():
         if kind in config.kinds:
             raise ConfigError(
-                f"{name} has no attention weights: it never compares two single positions",
+                f"{name} has no attention weights, because it does not compare pairs of positions",
                 where="mixers" if config.mixers else "attention", got=", ".join(config.mixers or (kind,)),
                 expected=" or ".join(SCORED),
             )  # fmt: skip
@@ -269,7 +269,10 @@ def heads_off(model: "Transformer", kept: Mapping[str, npt.NDArray[Any]]) -> Ite
             if not layers or factors.shape != (len(layers), model.config.n_heads):
                 expected = ", ".join(f"{one}: {len(some)} x {model.config.n_heads}" for one, some in there.items())
                 raise ConfigError(
-                    "the factors do not match the heads of the model", where=name, got=factors.shape, expected=expected
+                    "the factors do not match the layers and heads of the model",
+                    where=name,
+                    got=factors.shape,
+                    expected=expected,
                 )
             for module, factors_H in zip(layers, factors, strict=True):
                 if (factors_H != 1).any():

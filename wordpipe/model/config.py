@@ -172,18 +172,18 @@ class ModelConfig:
         """
         for name in _SIZES:
             if getattr(self, name) < 1:
-                raise self._wrong(name, "a model's sizes must be 1 or more")
+                raise self._wrong(name, "this size of the model must be 1 or more")
         if self.embedding_dim < 0 or (self.embedding_dim and self.causal):
-            expected = "0 in a decoder, 0 or more in an encoder"
-            raise self._wrong("embedding_dim", "wrong width of the embeddings", expected)
+            expected = "0 for a decoder, or 0 or more for an encoder"
+            raise self._wrong("embedding_dim", "the model cannot have this width of the embeddings", expected)
         # heads divide the width, and share keys
         if not self.head_dim:
             if self.dim % self.n_heads or (self.dim // self.n_heads) % 2:
                 what, got = (
                     "dim / n_heads must be an even whole number",
-                    f"dim {self.dim} / n_heads {self.n_heads}",
+                    f"dim = {self.dim}, n_heads = {self.n_heads}",
                 )
-                raise self._wrong("n_heads", what, "an even number for each head, best 32 or 64", got)
+                raise self._wrong("n_heads", what, "an even number of dimensions per head, preferably 32 or 64", got)
             object.__setattr__(self, "head_dim", self.dim // self.n_heads)
         if self.n_heads % self.n_kv_heads:
             raise self._wrong("n_kv_heads", "n_heads must be a multiple of n_kv_heads", f"a divisor of {self.n_heads}")
@@ -207,11 +207,11 @@ class ModelConfig:
     def _check_heads(self) -> None:
         """Check the heads of an encoder that finds replaced tokens, or tells two texts apart by segments."""
         if self.replaced_head and (self.causal or self.head or self.output_bias):
-            what = "replaced_head needs an encoder that finds replaced tokens and predicts no tokens"
+            what = "replaced_head needs an encoder without an output layer that predicts tokens"
             raise self._wrong("replaced_head", what, "an encoder with head = false and output_bias = false")
         if self.pair_head and (self.causal or self.segments < 2):
             raise ConfigError(
-                "pair_head needs an encoder with segments, which tell the two texts apart", where="pair_head",
+                "pair_head needs an encoder with segments, because the segments separate the two texts", where="pair_head",
                 got=f"{self.architecture} with {self.segments} segments", expected="an encoder with 2 segments",
                 hint="use --style classic",
             )  # fmt: skip
@@ -219,7 +219,7 @@ class ModelConfig:
     def _check_mixers(self) -> None:
         """Check the mixer of each layer, and the sizes that a single kind of mixer has."""
         if self.mixers and (len(self.mixers) != self.n_layers or self.attention != "dot"):
-            what = "mixers must name one mixer for each layer, and need attention = dot"
+            what = "mixers must have one name per layer, and mixers need attention = dot"
             got = f"{len(self.mixers)} names, attention {self.attention}"
             raise self._wrong("mixers", what, f"{self.n_layers} names, attention dot", got)
         kinds, where = self.kinds, "mixers" if self.mixers else "attention"
@@ -227,18 +227,18 @@ class ModelConfig:
             object.__setattr__(self, "attention", *kinds)
             object.__setattr__(self, "mixers", ())
         if self.shared_layers and len(kinds) > 1:
-            what = "layers that share their weights must have the same mixer"
+            what = "layers with shared weights must have the same mixer"
             raise self._wrong(where, what, "one mixer for all layers", ", ".join(self.mixers))
         if self.causal and (two_sided := sorted(kinds - {*ONE_SIDED})):
-            what = "a decoder cannot have a mixer that also sees later tokens"
+            what = "a decoder cannot have a mixer that also reads later tokens"
             raise self._wrong(where, what, ", ".join(ONE_SIDED), ", ".join(two_sided))
         # sizes that only one mixer has
         if (self.linformer_dim > 0) != ("linformer" in kinds) or self.linformer_dim < 0:
-            expected = "1 or more with a linformer layer, otherwise 0"
-            raise self._wrong("linformer_dim", "linformer_dim does not fit the layers", expected)
+            expected = "1 or more if the model has a linformer layer, otherwise 0"
+            raise self._wrong("linformer_dim", "linformer_dim does not match the layers of the model", expected)
         if (self.state_dim > 0) != ("ssm" in kinds) or self.state_dim < 0 or self.state_dim % 2:
-            expected = "an even number above 0 with an ssm layer, otherwise 0"
-            raise self._wrong("state_dim", "state_dim does not fit the layers", expected)
+            expected = "an even number above 0 if the model has an ssm layer, otherwise 0"
+            raise self._wrong("state_dim", "state_dim does not match the layers of the model", expected)
         if self.two_streams and (self.causal or kinds != {"relative"} or self.embedding_dim or any(self.windows)):
             expected = "an encoder with relative attention in all layers, without windows and with embedding_dim = 0"
             raise self._wrong(where, "two_streams cannot be used with these layers", expected, ", ".join(sorted(kinds)))
@@ -250,12 +250,16 @@ class ModelConfig:
         useless = self.positions == "rope" and kinds == {"relative"}
         if useless or (self.positions == "none" and "relative" not in kinds):
             if useless:
-                raise self._wrong("positions", "relative attention already knows the distance of two tokens", "none")
+                raise self._wrong(
+                    "positions",
+                    "relative attention already uses the distance between tokens, so other positions are not needed",
+                    "none",
+                )
             expected = "learned, sinusoidal or rotary positions, or a layer with relative attention"
             raise self._wrong("positions", "a model without relative attention needs positions", expected)
         has_place = "relative" in kinds and self.causal and not (any(self.windows) or self.segments)
         if self.mem_len < 0 or (self.mem_len and not has_place):
-            what = "mem_len needs a decoder with relative attention, without windows and segments"
+            what = "mem_len needs a decoder with relative attention that has no windows and no segments"
             raise self._wrong("mem_len", what, "0, or the number of positions in a segment")
 
     def _check_attention(self) -> None:
@@ -264,7 +268,9 @@ class ModelConfig:
             object.__setattr__(self, "windows", (0,) * self.n_layers)
         if len(self.windows) != self.n_layers or min(self.windows) < 0:
             raise self._wrong(
-                "windows", "windows must have one number for each layer, 0 or more", f"{self.n_layers} numbers"
+                "windows",
+                "windows must have one number for each layer, and each number must be 0 or more",
+                f"{self.n_layers} numbers",
             )
         # windows and distance biases change scores, which not all mixers form
         layers = list(zip(self.layer_mixers, self.windows, strict=True))
@@ -273,13 +279,14 @@ class ModelConfig:
             unscored += sorted({kind for kind, _ in layers if kind in ("linear", "performer", "linformer")})
             unscored += sorted(self.kinds) if not self.kinds & {*SCORED} else []
         if unscored:
-            what = f"{unscored[0]} layers compute no attention scores, which windows and distance biases need"
-            expected = "windows, alibi and t5 positions only with dot or additive attention"
+            what = f"{unscored[0]} layers compute no attention scores, but windows and distance biases need attention "
+            "scores"
+            expected = "dot or additive attention, if the model has windows, alibi positions or t5 positions"
             got = f"positions {self.positions}, windows {self.windows}"
             raise self._wrong("mixers" if self.mixers else "attention", what, expected, got)
         # additive attention compares by a network of each head
         if "additive" in self.kinds and self.n_kv_heads != self.n_heads:
-            raise self._wrong("n_kv_heads", "additive attention needs separate keys for every head", self.n_heads)
+            raise self._wrong("n_kv_heads", "additive attention needs separate keys for each head", self.n_heads)
 
     def _check_pair(self) -> None:
         """Check that an encoder-decoder has two stacks of dot-product attention, and no other model has a decoder beside."""
@@ -289,7 +296,7 @@ class ModelConfig:
                     raise self._wrong(name, f"only an encoder-decoder can have {name}", "0")
             return
         if self.n_decoder_layers < 1:
-            raise self._wrong("n_decoder_layers", "a model's sizes must be 1 or more")
+            raise self._wrong("n_decoder_layers", "this size of the model must be 1 or more")
         if self.attention != "dot" or any(self.windows):
             raise self._wrong(
                 "windows" if self.attention == "dot" else "attention",

@@ -56,7 +56,7 @@ class HeadConfig:
         wanted = {"span": 0, "regression": 1}.get(self.kind if self.kind == "span" else self.problem)
         if (wanted is not None and len(self.labels) != wanted) or (wanted is None and not self.labels):
             raise ConfigError(
-                "a head of this kind needs another number of labels", where="labels", got=len(self.labels),
+                "the number of labels is wrong for this kind of head", where="labels", got=len(self.labels),
                 expected="at least 1" if wanted is None else wanted,
             )  # fmt: skip
         if len({*self.labels}) != len(self.labels):

@@ -148,8 +148,8 @@ def init_embeddings(
     deviation = float(mapped_ND.std()) if len(rows) > 1 else 0.0
     if deviation == 0.0:
         raise InputError(
-            "word vectors cannot initialise the model: too few tokens have a vector",
-            got=f"{len(rows)} of {len(found_V)}",
+            "the word vectors cannot initialise the model, because too few tokens have a vector",
+            got=f"{len(rows)} of {len(found_V)} tokens",
             hint="train the word vectors on the same tokens, with --unit token",
         )
     _replace_rows(model, rows, mapped_ND * (EMBEDDING_STD / deviation))
@@ -186,7 +186,10 @@ def start_as_mean(
     length_N = np.linalg.norm(found_ND, axis=1)
     rows, found_ND, length_N = (of_all[length_N > 0] for of_all in (rows, found_ND, length_N))
     if not len(rows):
-        raise InputError("no token has a vector", hint="train the word vectors on the same tokens, with --unit token")
+        raise InputError(
+            "no token of the model has a word vector",
+            hint="train the word vectors on the same tokens, with --unit token",
+        )
     mapped_ND = (found_ND / length_N[:, None]) @ orthonormal(found_ND.shape[1], model.config.dim, seed)
     _replace_rows(model, rows, mapped_ND * (EMBEDDING_STD * np.sqrt(model.config.dim)))
     for name, weight in model.named_parameters():
@@ -204,8 +207,8 @@ def _found_rows(
     n_rows = len(model.embedding)
     if len(found_V) > n_rows or len(vectors_VD) != len(found_V):
         raise ArtifactError(
-            "the vectors do not fit the vocabulary", got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
-            expected=f"one vector and one flag for each of at most {n_rows} tokens",
+            "the number of vectors does not match the vocabulary", got=f"{len(vectors_VD)} vectors, {len(found_V)} flags",
+            expected=f"one vector and one flag per token, for at most {n_rows} tokens",
         )  # fmt: skip
     rows = np.flatnonzero(found_V)
     found_ND = np.asarray(vectors_VD, dtype=np.float64)[rows]

@@ -79,7 +79,7 @@ def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | N
         "the loss or its gradient is no longer a finite number",
         where=f"step {step}",
         got=f"loss {loss}, gradient norm {norm}",
-        hint=f"lower the learning rate, for example --lr {min(lr / 3, _MAX_SUGGESTED_LR):.2g}; {good}",
+        hint=f"use a lower learning rate, for example --lr {min(lr / 3, _MAX_SUGGESTED_LR):.2g} ({good})",
     )
 
 
@@ -100,7 +100,10 @@ def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
     """
     changed = [f"{key} {before[key]} → {now[key]}" for key in sorted(now) if before.get(key, now[key]) != now[key]]
     return (
-        f"the run started under other conditions ({', '.join(changed)}): the last bits may differ" if changed else None
+        f"the run started under different conditions ({', '.join(changed)}), so the weights may differ in the last "
+        "digits"
+        if changed
+        else None
     )
 
 

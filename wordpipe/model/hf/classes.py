@@ -188,7 +188,7 @@ def llama_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[s
     # 0: the heads divide the width
     head_dim = 0 if values.get("head_dim") is None else read_value(values, "head_dim", int)
     if head_dim % 2:
-        raise refusal("head_dim", head_dim, "an even number, as rotary positions turn pairs of numbers")
+        raise refusal("head_dim", head_dim, "an even number, because rotary positions rotate pairs of numbers")
     return {
         "n_kv_heads": read_value(values, "num_key_value_heads", int, fields["n_heads"]),
         "head_dim": head_dim,
@@ -257,7 +257,7 @@ def mistral_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
         return more
     width = read_value(values, "sliding_window", int)
     if width < 2:
-        raise refusal("sliding_window", width, "at least 2: a position and its left neighbour")
+        raise refusal("sliding_window", width, "at least 2 (the position itself and one position on the left)")
     return more | {"windows": (width - 1,) * fields["n_layers"]}
 
 
@@ -338,12 +338,12 @@ def _windows(values: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
     if kinds is None:
         kinds = _pattern(n_layers, read_value(values, "global_attn_every_n_layers", int, 3))
     if not isinstance(kinds, list) or len(kinds) != n_layers or any(kind not in (_LOCAL, _GLOBAL) for kind in kinds):
-        raise refusal("layer_types", kinds, f"{_GLOBAL} or {_LOCAL} for each of {n_layers} layers")
+        raise refusal("layer_types", kinds, f"a list of {n_layers} layer types, each {_GLOBAL} or {_LOCAL}")
     if _LOCAL not in kinds:
         return (0,) * n_layers
     both_sides = read_value(values, "local_attention", int, 128)
     if both_sides < 2:
-        raise refusal("local_attention", both_sides, "at least 2: one position on each side")
+        raise refusal("local_attention", both_sides, "at least 2 (one position on each side)")
     return tuple(both_sides // 2 if kind == _LOCAL else 0 for kind in kinds)
 
 

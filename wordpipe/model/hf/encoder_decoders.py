@@ -272,7 +272,9 @@ def _marian_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
     decoder_vocab_size = read_value(values, "decoder_vocab_size", int, vocab_size)
     if own and decoder_vocab_size != vocab_size:
         raise refusal(
-            "decoder_vocab_size", decoder_vocab_size, f"{vocab_size}, as encoder and decoder share their embeddings"
+            "decoder_vocab_size",
+            decoder_vocab_size,
+            f"{vocab_size}, because the encoder and the decoder share embeddings",
         )
     return _bart_fields(values, fields) | {
         "decoder_vocab_size": 0 if own else decoder_vocab_size,

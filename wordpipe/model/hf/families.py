@@ -56,7 +56,7 @@ class _Own(Family):
         names, hints = _names(), get_type_hints(ModelConfig)
         for key in values:
             if key not in names and key not in _SHARED:
-                expected = "only keys that this version of wordpipe knows; a newer version may have written the file"
+                expected = "only keys that this version of wordpipe knows (a newer version may have written the file)"
                 raise refusal(key, values[key], expected)
         return {name: _checked(name, values.get(name), hints[name]) for name in names}
 
@@ -121,15 +121,15 @@ def why_no_class(config: ModelConfig) -> str:
     if config.architecture == "encoder-decoder":  # one that began as an encoder may differ in all
         more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
         return (
-            f"transformers has no class for this encoder-decoder with {', '.join(parts[:_MOST_NAMED])}{more}: the folder "
-            "loads in wordpipe only; transformers loads models of `train seq2seq` with an unchanged --style, or with --init "
-            "and a model made by `train denoising`"
+            f"transformers has no class for this encoder-decoder with {', '.join(parts[:_MOST_NAMED])}{more}, so only "
+            "wordpipe can load the folder. transformers can load models of `train seq2seq` with an unchanged "
+            "--style, or with an --init model made by `train denoising`"
         )
     ours = ", ".join(parts)
     theirs = ", ".join(f"{name} = {' or '.join(map(_shown, allowed))}" for name, allowed in found[near].items())
     return (
-        f"transformers has no class for this {config.architecture} with {ours} "
-        f"(the most similar class, {near.class_name}, has {theirs}): the folder loads in wordpipe only"
+        f"transformers has no class for this {config.architecture} with {ours} (the most similar class, "
+        f"{near.class_name}, has {theirs}), so only wordpipe can load the folder"
     )
 
 
@@ -198,7 +198,7 @@ def _noted_positions(values: Mapping[str, Any]) -> str:
     """Return the kind of a table of positions (learned or sinusoidal), by wordpipe's note in `config.json`."""
     note = values.get(NOTE)
     if note not in (None, _SINUSOIDAL):
-        raise refusal(NOTE, note, f"{_SINUSOIDAL}, or no key of this name")
+        raise refusal(NOTE, note, f"{_SINUSOIDAL}, or a file without this key")
     return "learned" if note is None else "sinusoidal"
 
 

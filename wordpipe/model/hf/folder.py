@@ -81,7 +81,7 @@ def one_stack(model: "Transformer") -> LanguageModel:
         return model
     raise ArtifactError(
         "an encoder-decoder cannot be used here", got=model.config.architecture, expected="an encoder or a decoder",
-        hint="for target texts, use wordpipe generate or wordpipe evaluate seq2seq",
+        hint="use wordpipe generate to write target texts, or wordpipe evaluate seq2seq to evaluate the model",
     )  # fmt: skip
 
 
@@ -197,7 +197,9 @@ def fill_model(
     matched = _match(stored, family, entries, tied=config.tied, allow_missing_head=allow_missing_head)
     _check_shapes(matched, config, make)
     if "auto_map" in values:
-        matched.notes.append("the folder names its own code (auto_map), which wordpipe does not run")
+        matched.notes.append(
+            "the folder refers to its own program code (auto_map), but wordpipe does not run this code"
+        )
     if config.positions == "sinusoidal":
         config = _settle_positions(matched, config)
     model = make(config)
@@ -216,10 +218,12 @@ def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
     pickled = sorted(name for name in names if name.endswith(_PICKLES))
     if pickled:
         raise ArtifactError(
-            "the weights are in a Python pickle, which can run any code: wordpipe does not open pickles",
+            "the weights are in a Python pickle file, but wordpipe does not open pickle files, because they can run "
+            "any code",
             where=pickled[0],
             expected=WEIGHTS,
-            hint="if you trust the file, convert it with save_pretrained of transformers, which writes safetensors",
+            hint="if you trust the file, load the model in transformers and save it with save_pretrained, which "
+            "writes safetensors",
         )
     others = sorted(name for name in names if name.endswith(_UNREAD))
     raise ArtifactError(
@@ -239,12 +243,14 @@ def _read_shards(read: Callable[[str], bytes], names: Collection[str]) -> dict[s
         shard = _load(read(file), file)
         if stray := [name for name in shard if places.get(name) != file]:
             raise ArtifactError(
-                f"{stray[0]} is not in the file that the index names", where=file, expected=places.get(stray[0])
+                f"the weight {stray[0]} is not in the file that the index names",
+                where=file,
+                expected=places.get(stray[0]),
             )
         weights |= shard
     if absent := sorted(places.keys() - weights.keys()):
         raise ArtifactError(
-            f"{absent[0]} is not in the file that the index names", where=INDEX, expected=places[absent[0]]
+            f"the weight {absent[0]} is not in the file that the index names", where=INDEX, expected=places[absent[0]]
         )
     return weights
 
@@ -305,7 +311,7 @@ def _named(stored: Mapping[str, Tensor], family: Family, expected: set[str]) -> 
         if name not in expected and family.prefix + name in expected:
             name = family.prefix + name
         if name in weights:
-            raise ArtifactError(f"the folder has {name} under two names", where=WEIGHTS, got=found)
+            raise ArtifactError(f"the folder has the weight {name} under two names", where=WEIGHTS, got=found)
         weights[name] = weight
     return weights
 
@@ -318,7 +324,7 @@ def _drop_copies(weights: dict[str, Tensor], family: Family) -> None:
                 raise ArtifactError(
                     f"{copy} differs from {name}",
                     where=WEIGHTS,
-                    expected="equal weights, as the config ties one to the other",
+                    expected="equal weights, because the config ties the two weights",
                 )
             del weights[copy]
 
@@ -330,7 +336,7 @@ def _leave_behind(matched: _Matched, family: Family, expected: Collection[str]) 
     for name in unused:
         del matched.weights[name]
     if unused:
-        matched.notes.append(f"weights left out, as a language model does not use them: {', '.join(unused)}")
+        matched.notes.append(f"the language model does not use some weights, so they are left out: {', '.join(unused)}")
 
 
 def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
@@ -345,7 +351,9 @@ def _set_missing_apart(matched: _Matched, allow_missing_head: bool) -> None:
         raise ArtifactError(f"{len(absent)} weights are missing; the first is {absent[0]}", where=WEIGHTS, hint=hint)
     matched.missing = missing
     matched.entries = [entry for entry in matched.entries if entry not in missing]
-    matched.notes.append(f"weights not in the folder, initialised at random: {', '.join(absent)}")
+    matched.notes.append(
+        f"the folder does not have some weights, so they are initialised at random: {', '.join(absent)}"
+    )
 
 
 def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
@@ -357,7 +365,9 @@ def _settle_positions(matched: _Matched, config: ModelConfig) -> ModelConfig:
     if stored.shape == table.shape and torch.allclose(stored.float(), table, rtol=0.0, atol=_POSITION_TOLERANCE):
         matched.entries.remove(entry)
         return config
-    matched.notes.append("the table of sinusoidal positions was changed by training; it is read as learned positions")
+    matched.notes.append(
+        "training changed the table of sinusoidal positions, so the table is read as learned positions"
+    )
     return replace(config, positions="learned")
 
 
@@ -379,7 +389,7 @@ def _check_shapes(matched: _Matched, config: ModelConfig, make: "Callable[[Model
         for name, part, factor in _parts(weights[entry.ours], entry) if entry.ours in weights else ():
             if (stored := matched.weights[name]).shape != (wanted := _stored(part, factor, entry)).shape:
                 got, expected = (f"{tuple(one.shape)}" for one in (stored, wanted))
-                what = f"{name} has the wrong shape"
+                what = f"the weight {name} has the wrong shape"
                 raise ArtifactError(what, where=WEIGHTS, got=got, expected=f"{expected}, as {CONFIG} says")
 
 
@@ -398,7 +408,7 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
             ours = (stored.reshape(part.shape) if fits else stored)[entry.empty_rows :]
             if ours.shape != part.shape or stored.dtype not in _TYPES:
                 raise ArtifactError(
-                    f"{name} has the wrong shape or type",
+                    f"the weight {name} has the wrong shape or type",
                     where=WEIGHTS,
                     got=f"{tuple(stored.shape)} {stored.dtype}",
                     expected=f"{tuple(part.shape)} torch.float32",
@@ -410,7 +420,7 @@ def _fill(weights: dict[str, Tensor], matched: _Matched) -> None:
                 part.div_(factor)
             if not torch.isfinite(part).all():
                 raise ArtifactError(
-                    f"{name} has numbers that are not finite", where=WEIGHTS, hint="train the model again"
+                    f"the weight {name} has numbers that are not finite", where=WEIGHTS, hint="train the model again"
                 )
     # a note on types that were converted
     others = sorted(str(kind).removeprefix("torch.") for kind in types - {torch.float32})

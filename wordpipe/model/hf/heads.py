@@ -127,7 +127,7 @@ def load_headed(read: Callable[[str], bytes], names: Collection[str]) -> LoadedH
     kind = _named_class(values)
     if kind is None:
         raise refusal(
-            "architectures", values.get("architectures"), "a class with a head, such as …ForTokenClassification"
+            "architectures", values.get("architectures"), "a class with a head, for example …ForTokenClassification"
         )
     # the body, and the meaning of the head
     family, config = config_from_hf({**values, "architectures": None})
@@ -178,12 +178,12 @@ def _meaning(values: Mapping[str, Any], kind: HeadKind) -> tuple[tuple[str, ...]
     if names is None:
         number = values.get("num_labels") or _USUAL_LABELS
         if type(number) is not int or not 0 < number <= _MAX_LABELS:
-            raise refusal("num_labels", number, "a number of labels, 1 or more")
+            raise refusal("num_labels", number, "a whole number of labels, 1 or more")
         names = {str(place): f"LABEL_{place}" for place in range(number)}
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise refusal("id2label", names, "a name for each number from 0 on")
+        raise refusal("id2label", names, "a name for each label number, starting at 0")
     if names.keys() != {str(place) for place in range(len(names))}:
-        raise refusal("id2label", names, f"a name for each number from 0 to {len(names) - 1}")
+        raise refusal("id2label", names, f"a name for each label number from 0 to {len(names) - 1}")
     labels = tuple(str(names[str(place)]) for place in range(len(names)))
     stated = values.get("problem_type")
     problems: dict[Any, Problem] = {theirs: ours for ours, theirs in _PROBLEM_TYPES.items()}

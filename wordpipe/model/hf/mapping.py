@@ -30,7 +30,9 @@ _WITH_BIAS = ("embedding_projection", "pair_", "replaced_head")  # these have an
 
 def refusal(key: str, got: object, expected: object) -> ArtifactError:
     """Return the error for a value that makes another model than our blocks compute."""
-    return ArtifactError(f"wordpipe does not support this {key}", where=CONFIG, got=repr(got), expected=expected)
+    return ArtifactError(
+        f"wordpipe does not support this value of {key}", where=CONFIG, got=repr(got), expected=expected
+    )
 
 
 def refuse_others(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]]) -> None:
@@ -230,7 +232,7 @@ class Family:
             fields[name] = read_value(values, first, kind, default)
             for key in others:
                 if read_value(values, key, kind, default) != fields[name]:
-                    raise refusal(key, values.get(key, default), f"{fields[name]}, the same as {first}")
+                    raise refusal(key, values.get(key, default), f"{fields[name]}, the same value as {first}")
         key, usual, words = self.activation
         word = values.get(key, usual)
         if not isinstance(word, str) or word not in words:
