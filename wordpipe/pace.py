@@ -135,7 +135,7 @@ class TimeLimit:
         """Check before the first piece of work that there is time. Raises ConfigError: the time is over already."""
         if not self.planned and self.spent >= self.seconds:
             raise self._too_little(
-                f"{shown_minutes(self.spent)} passed before the training could begin", self.spent * 2
+                f"a time of {shown_minutes(self.spent)} passed before the training could begin", self.spent * 2
             )
 
     def is_news(self) -> bool:
@@ -227,7 +227,8 @@ class TimeLimit:
         if total - self.start < self.fewest:
             needed = self.spent + closing + (self.fewest + self.start - done) * self._pace
             raise self._too_little(
-                f"{self.shown}, enough for {int(total - self.start):,} of the {int(self.fewest):,} steps or words needed",
+                f"{self.shown}, which is enough for {int(total - self.start):,} steps or words (at least "
+                f"{int(self.fewest):,} are needed)",
                 needed,
             )
         return self._plan(done, int(total))

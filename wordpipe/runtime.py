@@ -307,7 +307,7 @@ def process_number(variable: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        hint = f"torchrun sets this variable; without torchrun: unset {variable}"
+        hint = f"torchrun sets this variable; if you do not use torchrun, unset {variable}"
         raise ConfigError(
             "the environment variable must be a whole number", where=variable, got=repr(text[:60]), hint=hint
         )
@@ -340,7 +340,8 @@ def need_address_space(megabytes: int) -> None:
         raise BudgetError(
             "the libraries that this command needs do not fit into the allowed address space", where="ulimit -v",
             got=f"{limit >> 20:,} MB", expected=f"at least {need:,} MB",
-            hint="remove this limit with: ulimit -v unlimited. To limit memory, use --memory or systemd-run -p MemoryMax=…",
+            hint="remove this limit with `ulimit -v unlimited`; to limit memory, use --memory or systemd-run -p "
+            "MemoryMax=…",
         )  # fmt: skip
 
 
@@ -516,5 +517,5 @@ def pick_device(wanted: Literal["auto", "cpu", "cuda", "mps"]) -> "torch.device"
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if found[name]))
     if not found.get(wanted):
         there = ", ".join(name for name, ok in found.items() if ok)
-        raise ConfigError("this machine does not have the device", where="device", got=wanted, expected=there)
+        raise ConfigError("this machine does not have this device", where="device", got=wanted, expected=there)
     return torch.device(wanted)

@@ -201,9 +201,9 @@ def test_pairs_of_a_file_are_read_and_recorded_by_their_content(built, tmp_path)
 @pytest.mark.parametrize(
     ("pairs", "nearest", "said"),
     [
-        (4, 0.0, "0 of 4 held-out texts are nearest to their matching text (too few pairs to judge)"),
-        (49, 7 / 49, "7 of 49 held-out texts are nearest to their matching text (too few pairs to judge)"),
-        (50, 0.06, "6.0% of 50 held-out texts are nearest to their matching text"),
+        (4, 0.0, "is the nearest text for 0 of 4 held-out texts (too few pairs for a reliable figure)"),
+        (49, 7 / 49, "is the nearest text for 7 of 49 held-out texts (too few pairs for a reliable figure)"),
+        (50, 0.06, "is the nearest text for 6.0% of 50 held-out texts"),
     ],
 )
 def test_a_share_of_few_held_out_texts_is_given_as_a_count(pairs, nearest, said):
@@ -252,12 +252,12 @@ def test_killed_trainings_go_on_to_the_same_bytes(command, built, tmp_path):
     [
         (TRANSFORMER | {"teacher_weight": 2.0}, ConfigError, "no teacher is given"),
         (TRANSFORMER | {"init": "model", "preset": "tiny"}, ConfigError, "the init model already has a size"),
-        (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "of words, not of tokens"),
+        (TRANSFORMER | {"init_embeddings": "words"}, ArtifactError, "token vectors are needed"),
         (TRANSFORMER | {"init_embeddings": "model"}, ArtifactError, "not a static encoder"),
         (FEW | {"init": "model"}, ArtifactError, "not a static encoder"),
-        (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "another unit"),
+        (STATIC | {"words": "words", "unit": "token"}, ArtifactError, "the unit of the vectors is different"),
         (FEW | {"lexical_weight": 0.0}, ConfigError, "all initial weights are 0"),
-        (STATIC | {"min_count": 10_000}, InputError, "known word"),
+        (STATIC | {"min_count": 10_000}, InputError, "no sentence has a word of the vocabulary"),
     ],
 )
 def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):

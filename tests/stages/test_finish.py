@@ -84,7 +84,7 @@ def test_a_stopped_model_is_finished_and_can_go_on(stopped, cli):
     assert (whole.digest, whole.recipe) == (want.digest, cooled.recipe)
     assert "finished_early" not in manifest_at(stopped).facts
     assert not stopped.with_name(".half.partial").exists()
-    with pytest.raises(ArtifactError, match="there is no stopped training here: the training is finished"):
+    with pytest.raises(ArtifactError, match="there is no stopped training here, because the training is finished"):
         wordpipe.finish(stopped)
 
 
@@ -142,11 +142,11 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
     # what it says of itself is damaged, or of a version that said nothing
     pointer = json.loads((partial / "LATEST.json").read_bytes())
     for about, expected in (
-        ({}, "does not contain the command"), ({"command": "train mlm"}, "is damaged"),
+        ({}, "does not contain the training command"), ({"command": "train mlm"}, "is damaged"),
         ({**pointer["about"], "arguments": [None]}, "memory of a program"),
         ({**pointer["about"], "arguments": []}, "another version"),
         ({**pointer["about"], "arguments": [7]}, "is damaged"), ({**pointer["about"], "command": "ingest"},
-         "does not contain the command"),
+         "does not contain the training command"),
     ):  # fmt: skip
         (partial / "LATEST.json").write_text(json.dumps({**pointer, "about": about}))
         with pytest.raises(ArtifactError, match=expected):
@@ -154,7 +154,7 @@ def test_what_cannot_be_finished_says_why(stopped, tmp_path, monkeypatch):
     # two stopped runs: the one is to be named
     (partial / "LATEST.json").write_text(json.dumps(pointer))
     stop(wordpipe.train_mlm, run / "tokens", stopped, steps=9, device="cpu", **TINY)
-    with pytest.raises(ArtifactError, match="several stopped trainings of this artifact"):
+    with pytest.raises(ArtifactError, match="this artifact has several stopped trainings"):
         wordpipe.finish(stopped)
     monkeypatch.chdir(tmp_path)  # paths are seen from wherever one stands
     made = wordpipe.finish(partial)
@@ -267,7 +267,7 @@ def test_of_several_seeds_those_that_were_begun_are_finished(chain):
     stop(train, source, chain / "half", **settings | {"epochs": 30})
     first, second = stopped_runs(chain / "half")
     assert (first.state.name, second.state.name[:7]) == ("seed-1", "seed-1-")
-    with pytest.raises(ArtifactError, match=r"several stopped trainings of this artifact.*seed-1: .*seed-1-"):
+    with pytest.raises(ArtifactError, match=r"this artifact has several stopped trainings.*seed-1: .*seed-1-"):
         wordpipe.finish(chain / "half")
     assert ending_of(wordpipe.finish(second.state))["of"] > whole
 

@@ -54,7 +54,9 @@ def seeds(base, tmp_path_factory):
 
 def test_held_out_records_with_labels_of_their_own_alone_are_refused(base, tmp_path):
     rows = [{"text": f"Number {i} is here.", "label": f"label {i}"} for i in range(40)]
-    with pytest.raises(InputError, match="no held-out record has a label of the training records") as caught:
+    with pytest.raises(
+        InputError, match="no held-out record has a label that occurs in the training records"
+    ) as caught:
         trained(tmp_path, rows, base)
     assert "--held-out" in str(caught.value.hint)
     assert not (tmp_path / "head").exists()

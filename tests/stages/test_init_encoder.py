@@ -76,7 +76,7 @@ def test_it_reads_as_the_masked_model_does(tokens, tmp_path, settings, saved_as)
     about = json.loads((tmp_path / "model" / "manifest.json").read_text())
     assert about["facts"]["transformers"] == saved_as
     assert any("transformers has no class for this encoder-decoder" in text for text in about["warnings"])
-    assert any(note and "the decoder with new weights" in note for note in said)
+    assert any(note and "the decoder starts with new weights" in note for note in said)
     assert 0 < made.counts["parameters_given"] < made.counts["parameters"]
     assert about["facts"]["n_decoder_layers"] == about["facts"]["n_layers"]
 
@@ -159,7 +159,7 @@ def test_longer_sequences_than_the_given_model_had(tokens, tmp_path):
     masked(tokens, tmp_path / "table", style="classic")
     started(tokens, tmp_path / "model", tmp_path / "rope", seq_len=64)
     assert wordpipe.open_model(tmp_path / "model").max_len == 64
-    with pytest.raises(ConfigError, match="the model has learned positions"):
+    with pytest.raises(ConfigError, match="longer than the learned positions of the model"):
         started(tokens, tmp_path / "x", tmp_path / "table", seq_len=64)
 
 
@@ -169,7 +169,7 @@ def test_longer_sequences_than_the_given_model_had(tokens, tmp_path):
 )
 def test_an_encoder_with_other_parts_is_refused_by_their_name(tokens, tmp_path, settings, part):
     masked(tokens, tmp_path / "mlm", **settings)
-    with pytest.raises(ArtifactError, match=f"cannot start from this encoder, because of its {part}") as caught:
+    with pytest.raises(ArtifactError, match=f"cannot start from this encoder, because {part} does not fit") as caught:
         started(tokens, tmp_path / "x", tmp_path / "mlm")
     assert "train mlm" in caught.value.hint
 
@@ -182,7 +182,7 @@ def test_other_kinds_of_models_are_refused(tokens, tmp_path):
     with pytest.raises(ArtifactError, match="this kind of model; got encoder; expected encoder-decoder"):
         wordpipe.train_denoising(tokens, output=tmp_path / "x", init=tmp_path / "mlm", **QUICK)
     wordpipe.train_seq2seq(tokens, output=tmp_path / "pair", **SMALL)
-    with pytest.raises(ConfigError, match="the model of init has a decoder"):
+    with pytest.raises(ConfigError, match="the init model already has a decoder"):
         started(tokens, tmp_path / "x", tmp_path / "pair", n_decoder_layers=5)
 
 

@@ -95,7 +95,7 @@ def test_what_the_field_said_is_counted_and_said(tokens, model):
     about = manifest(model)
     assert about["facts"]["prefixes"] == {"turn round: ": 30, "say": 30}
     assert (about["counts"]["prefixes"], about["counts"]["pairs_without_prefix"]) == (2, 60)
-    assert any("60 pairs have no text in the field 'task'" in text for text in about["warnings"])
+    assert any("the field 'task' has no text: 60" in text for text in about["warnings"])
     assert [entry["kind"] for entry in about["inputs"]] == ["tokens", "corpus"]
     assert about["settings"]["prefix_field"] == "task"
 
@@ -110,7 +110,7 @@ def test_one_prefix_for_all_and_a_field_that_says_it_are_the_same(tmp_path):
 
 
 def test_both_are_refused(tokens, tmp_path):
-    with pytest.raises(ConfigError, match="prefix and prefix_field both set the text before a source"):
+    with pytest.raises(ConfigError, match="set only one of prefix and prefix_field"):
         trained(tokens, tmp_path / "x", prefix="a: ")
 
 

@@ -87,8 +87,8 @@ def test_an_extended_training_is_the_longer_one(built, finished, tmp_path):
     trained(built, tmp_path / "straight", steps=8, schedule="constant", warmup=2)
     assert same_weights(tmp_path / "longer", tmp_path / "straight")
     assert made_losses(tmp_path / "longer") == made_losses(tmp_path / "straight")
-    assert said.about("continuing after").endswith(
-        "the earlier steps used the learning rates of a longer training, so the result is not that of a short training"
+    assert said.about("training continues after").endswith(
+        "the earlier steps used the learning rates of the longer training, so the result equals one long training"
     )
     assert made.counts["steps"] == 8
 
@@ -96,9 +96,9 @@ def test_an_extended_training_is_the_longer_one(built, finished, tmp_path):
 def test_an_extended_training_says_what_became_of_its_learning_rate(built, tmp_path):
     trained(built, tmp_path / "short", steps=4)
     _, said = trained(built, tmp_path / "longer", steps=8, extend=tmp_path / "short")
-    note = said.about("continuing after")
+    note = said.about("training continues after")
     assert "learning rate changes from" in note
-    assert "followed another schedule" in note
+    assert "had another schedule" in note
 
 
 def test_an_extension_says_which_rates_nobody_gave_again(built, finished, tmp_path):
@@ -124,8 +124,8 @@ def test_an_extension_keeps_the_length_of_its_sequences(built, finished, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 4}, r"already trained for as many steps.*4"),
-        ({"steps": 8, "seed": 2}, r"settings of the finished training.*seed 1 → 2.*--seed 1"),
+        ({"steps": 4}, r"already trained for this number of steps.*4"),
+        ({"steps": 8, "seed": 2}, r"settings as the finished training.*seed 1 → 2.*--seed 1"),
         ({"steps": 8, "mask_rate": 0.2}, r"mask_rate 0\.3 → 0\.2"),
     ],
 )

@@ -137,7 +137,7 @@ def test_the_commonest_answer_is_learned_and_unknown_ones_are_left_out(base, tmp
 @pytest.mark.parametrize(
     ("change", "settings", "error", "says"),
     [
-        (lambda rows: [row | {"a": [[5, 6, None]]} for row in rows], {}, InputError, "not a part of its passage"),
+        (lambda rows: [row | {"a": [[5, 6, None]]} for row in rows], {}, InputError, "is not inside the passage"),
         (lambda rows: [rows[0]], {}, InputError, "too few records"),
         (lambda rows: rows, {"seq_len": 4096}, ConfigError, "cannot read sequences of this length"),
     ],

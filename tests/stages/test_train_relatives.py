@@ -154,7 +154,7 @@ def test_a_decoder_with_memory_writes_beyond_its_positions(built, tmp_path):
     made = wordpipe.train_clm(built / "tokens", output=tmp_path / "m", attention="relative", mem_len=8, **TINY)
     assert made.metrics["valid_loss"] < 9
     assert wordpipe.generate(made.path, "the bees " * 20, max_tokens=40, min_tokens=40, threads=1)
-    with pytest.raises(ConfigError, match=r"mem_len = 8 has no effect: the model has no relative layer"):
+    with pytest.raises(ConfigError, match=r"mem_len = 8 has no effect, because the model has no relative layer"):
         wordpipe.train_clm(built / "tokens", output=tmp_path / "n", mem_len=8, **TINY)
     with pytest.raises(ConfigError, match="mem_len needs a decoder with relative attention"):
         wordpipe.train_mlm(built / "tokens", output=tmp_path / "n", attention="relative", mem_len=8, **TINY)

@@ -90,7 +90,7 @@ def fail_first() -> None:
     with join_world("cpu") as world:
         print("shared", world.share({"from": world.rank}), flush=True)  # noqa: T201
         with world.first_goes_ahead():
-            raise InputError("no text to train on")
+            raise InputError("there is no text for the training")
 
 
 if __name__ == "__main__":

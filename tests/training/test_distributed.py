@@ -133,8 +133,12 @@ def test_what_the_first_one_says_and_where_it_fails(nursery, tmp_path):
     children = start(nursery, "", tmp_path, call="fail_first")
     assert [child.wait() for child in children] == [1, 1]
     assert [child.lines()[0] for child in children] == ["shared {'from': 0}"] * 2
-    assert children[0].lines()[-1] == "wordpipe.errors.InputError: no text to train on"
-    assert children[1].lines()[-1].endswith("the first process of this training failed; got no text to train on")
+    assert children[0].lines()[-1] == "wordpipe.errors.InputError: there is no text for the training"
+    assert (
+        children[1]
+        .lines()[-1]
+        .endswith("the first process of this training failed; got there is no text for the training")
+    )
 
 
 @pytest.mark.landing

@@ -62,7 +62,7 @@ def test_no_progress_is_a_warning_once_also_over_two_runs(values, entropy, at, t
         list(run.steps(StopFlag(), until=until))
         notes += run.notes
     assert [text.split(" the loss is ")[0] for text in notes] == ([] if at is None else [f"after {at} steps"])
-    assert all("(4.400): use more --steps, or a higher --lr" in text for text in notes)
+    assert all("a loss of 4.400. Use more --steps or a higher --lr" in text for text in notes)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,12 +91,12 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
     assert longer.history == short.history
     old, new = short.plan.lr_at(11), longer.plan.lr_at(12)
     rates = {
-        "constant": "the earlier steps used the learning rates of a longer training, so the result is not that of a short "
+        "constant": "the earlier steps used the learning rates of the longer training, so the result equals one long "
         "training",
         "cosine": f"the learning rate changes from {old:.2e} to {new:.2e}, "
-        "because the earlier steps followed another schedule",
+        "because the earlier steps had another schedule",
     }
-    assert longer.notes[0] == f"continuing after step 12 up to step 18: {rates[schedule]}"
+    assert longer.notes[0] == f"the training continues after step 12 up to step 18; {rates[schedule]}"
     list(longer.steps(StopFlag(), until=15))
     again = training(settings_of("mlm", **values, steps=18), tmp_path / "state", run_key="longer", begin=begin)
     assert (again.step, again.extended_from, again.resumed_from) == (15, 12, 15)
@@ -107,7 +107,7 @@ def test_a_finished_run_is_extended(schedule, tmp_path):
 def test_a_run_is_not_extended_to_fewer_steps(tmp_path):
     short = training(settings_of("mlm"), tmp_path / "short")
     run_to_end(short)
-    with pytest.raises(ConfigError, match="already trained for as many steps"):
+    with pytest.raises(ConfigError, match="already trained for this number of steps"):
         training(settings_of("mlm", steps=12), tmp_path / "other", begin=short.snapshot())
 
 
@@ -318,7 +318,7 @@ def test_a_tiny_corpus_is_one_short_block(kind, n, tmp_path):
 
 
 def test_no_text_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="no text to train on"):
+    with pytest.raises(InputError, match="there is no text for the training"):
         training(settings_of("mlm"), tmp_path, n=0)
 
 

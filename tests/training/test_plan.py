@@ -100,7 +100,7 @@ def test_a_pattern_of_mixers_is_repeated_and_windows_are_for_scores(values, mixe
 def test_a_pattern_fits_the_model_and_its_window():
     with pytest.raises(ConfigError, match=r"the pattern has more mixers than the model has layers.*at most 2"):
         config_of({"mixers": "ssm,ssm,dot", "n_layers": 2})
-    with pytest.raises(ConfigError, match="window has no effect: no layer in mixers uses attention"):
+    with pytest.raises(ConfigError, match="window has no effect, because no layer in mixers uses attention"):
         config_of({"mixers": "dot,ssm", "n_layers": 2, "window": 7})
     with pytest.raises(ConfigError, match="an even number"):
         config_of({"mixers": "ssm", "state_dim": 7})

@@ -31,7 +31,7 @@ def test_every_id_is_in_a_masked_block_and_all_blocks_are_full(case):
 def test_every_id_but_the_first_is_a_causal_target(case):
     n, seq_len = case
     if n < 2:
-        with pytest.raises(InputError, match="no text to train on"):
+        with pytest.raises(InputError, match="there is no text for the training"):
             causal_blocks(np.arange(n, dtype="<u2"), seq_len=seq_len)
         return
     ids = np.arange(100, 100 + n, dtype="<u2")
@@ -67,7 +67,7 @@ def test_rows_are_sent_to_a_device_with_their_word_starts():
 
 
 def test_an_empty_stream_is_refused():
-    with pytest.raises(InputError, match="no text to train on; got 0 tokens"):
+    with pytest.raises(InputError, match="there is no text for the training; got 0 tokens"):
         masked_blocks(np.zeros(0, dtype="<u2"), seq_len=16, cls_id=2, sep_id=3)
 
 

@@ -29,8 +29,11 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings
         ({"mixers": "ssm,waves"}, "mixers = ssm,waves: 'waves' is not a mixer; expected: dot, .* fourier, ssm"),
         ({"mixers": "ssm,,dot"}, "'' is not a mixer"),
         ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both set the kind of the layers"),
-        ({"mixers": "ssm", "linformer_dim": 8}, "linformer_dim = 8 has no effect: the model has no linformer layer"),
-        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 has no effect: the model has no ssm layer"),
+        (
+            {"mixers": "ssm", "linformer_dim": 8},
+            "linformer_dim = 8 has no effect, because the model has no linformer layer",
+        ),
+        ({"attention": "linformer", "state_dim": 8}, "state_dim = 8 has no effect, because the model has no ssm layer"),
         ({"init": "model", "mixers": "ssm"}, "mixers cannot be set together with init"),
     ],
 )

@@ -137,7 +137,9 @@ class World:
         with _talking():
             dist.all_reduce(both, op=dist.ReduceOp.MAX)
         if both[1] > 0:
-            raise PeerError("another process of this training failed", hint="look at the message of that process")
+            raise PeerError(
+                "another process of this training failed", hint="read the error message of the process that failed"
+            )
         return int(both[0])
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -178,7 +180,7 @@ def join_world(wanted: Device) -> Iterator[World]:
     # how the others are met
     for variable in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         if not os.environ.get(variable):
-            hint = "torchrun sets both variables; without torchrun, unset WORLD_SIZE"
+            hint = "torchrun sets WORLD_SIZE and this variable; if you do not use torchrun, unset WORLD_SIZE"
             raise ConfigError(f"WORLD_SIZE is {size}, but {variable} is not set", where=variable, hint=hint)
     if (rank := process_number("RANK", 0)) >= size:
         raise ConfigError("RANK is too large", where="RANK", got=rank, expected=f"less than WORLD_SIZE ({size})")
@@ -187,7 +189,7 @@ def join_world(wanted: Device) -> Iterator[World]:
     device, local_rank = pick_device(wanted), process_number("LOCAL_RANK", 0)
     if device.type == "mps":
         raise ConfigError(
-            "several processes can train together on CPUs or CUDA only", where="device", got="mps",
+            "several processes can train together only on CPUs or CUDA GPUs", where="device", got="mps",
             expected="--device cpu",
         )  # fmt: skip
     # of CUDA one GPU each
@@ -217,7 +219,7 @@ def _talking() -> Iterator[None]:
         raise PeerError(
             "the connection to the other processes of this training was lost",
             got=_first_line(error),
-            hint="look at the message of the process that failed first",
+            hint="read the error message of the process that failed first",
         ) from error
 
 

@@ -330,7 +330,7 @@ def assemble_learner(
         raise PeerError(
             "this process and the first process have different inputs or checkpoints",
             where=state_dir, got=identity, expected=first,
-            hint="put inputs and output on a disk that all machines share",
+            hint="store inputs and output on a disk that all machines can access",
         )  # fmt: skip
     # the micro-batch of the run before, as the order of summation shows in the last bits
     before = found or begin
@@ -400,5 +400,5 @@ def _too_large() -> BudgetError:
     """Return the error of a learner's device whose memory is too small for one sequence."""
     return BudgetError(
         "the memory of the device is too small for one sequence and the optimiser", where="micro_batch", got=1,
-        hint="use a shorter --seq-len, --recompute, or a smaller --preset",
+        hint="use a smaller --seq-len, a smaller --preset, or --recompute",
     )  # fmt: skip

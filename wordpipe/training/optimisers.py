@@ -164,9 +164,9 @@ def load_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: 
         expected = keys[id(weights[name])] if name in weights else set()
         if remembered.keys() != expected:
             raise ArtifactError(
-                "the saved state belongs to another optimiser or another model",
+                "the saved optimiser state belongs to another optimiser or another model",
                 where=name, got=", ".join(sorted(remembered)), expected=", ".join(sorted(expected)) or "nothing",
-                hint="use the optimiser and the sizes with which the state was saved, or start again with --fresh",
+                hint="use the optimiser and the model sizes of the saved state, or start again with --fresh",
             )  # fmt: skip
     # each weight gets its own back
     for name, remembered in by_weight.items():

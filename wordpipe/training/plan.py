@@ -74,7 +74,7 @@ class SpecialIds:
         if (found := getattr(self, role)) is None:
             raise ArtifactError(
                 f"the tokenizer has no {_TOKEN_NAMES[role]} token",
-                hint="train a tokenizer with `wordpipe tokenize`, which gives it all special tokens",
+                hint="train a tokenizer with `wordpipe tokenize`, which adds all special tokens",
             )
         return int(found)
 
@@ -297,7 +297,7 @@ def _mixing(settings: Any, n_layers: int) -> dict[str, Any]:
     if mixers and settings.window:  # which is of those layers alone that have scores
         windows = tuple(window * (kind in SCORED) for kind, window in zip(mixers, windows, strict=True))
         if not any(windows):
-            what = "window has no effect: no layer in mixers uses attention"
+            what = "window has no effect, because no layer in mixers uses attention"
             raise ConfigError(
                 what, where="mixers", got=settings.mixers, expected=" or ".join(SCORED), hint="--window 0"
             )
@@ -364,7 +364,7 @@ def trained_shape(
     seq_len = settings.seq_len or before or min(usual, config.max_len)
     if seq_len > config.max_len and config.has_fixed_length:
         raise ConfigError(
-            "the model has learned positions, so sequences cannot be longer", where="seq_len", got=seq_len,
+            "the sequences are longer than the learned positions of the model", where="seq_len", got=seq_len,
             expected=f"at most {config.max_len}",
         )  # fmt: skip
     return replace(config, dropout=settings.dropout, max_len=max(seq_len, config.max_len)), seq_len

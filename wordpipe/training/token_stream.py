@@ -306,7 +306,7 @@ def _spelled(tokenizer: Tokenizer) -> list[bytes]:
     if not (has_spaces or prefix or suffix or model["type"] == "WordLevel"):
         raise ArtifactError(
             "the tokens of this tokenizer do not show where words begin",
-            expected="tokens with a mark for a space (Ġ, ▁) or for the continuation of a word (##)",
+            expected="tokens with a mark for a space (Ġ or ▁) or for the continuation of a word (##)",
             hint="use --mask-unit token, or tokenize the corpus with --pretokenizer auto",
         )
     return [_spell(token, prefix, suffix, byte_level=byte_level, has_spaces=has_spaces) for token in tokens]
@@ -496,7 +496,9 @@ def refuse_short(n_ids: int, least: int) -> None:
     """
     if n_ids < least:
         raise InputError(
-            "no text to train on", got=f"{n_ids} tokens", hint="look at the corpus with wordpipe show, or add more text"
+            "there is no text for the training",
+            got=f"{n_ids} tokens",
+            hint="check the corpus with wordpipe show, or add more text",
         )
 
 

@@ -233,10 +233,10 @@ class Trainer(Generic[L]):
     def length(self, what: str) -> str:
         """Return the length of the training in words: its steps, or its minutes; `what` is in each step."""
         if self.limit is None or self.limit.planned:
-            return f"{self.plan.steps:,} steps of {what}"
+            return f"{self.plan.steps:,} steps with {what} each"
         if self.limit.most < math.inf:
-            return f"{self.plan.steps:,} steps of {what}, or as many as fit into {self.limit.shown}"
-        return f"as many steps of {what} as fit into {self.limit.shown}"
+            return f"{self.plan.steps:,} steps with {what} each, but for at most {self.limit.shown}"
+        return f"steps with {what} each, for {self.limit.shown}"
 
     @property
     def seconds(self) -> float:
@@ -433,8 +433,8 @@ class Trainer(Generic[L]):
             return
         if not loss < self._entropy - _PROGRESS:
             self.notes.append(
-                f"after {self.step:,} steps the loss is {loss:.3f}, hardly lower than the loss of a model that knows "
-                f"only the frequency of each token ({self._entropy:.3f}): use more --steps, or a higher --lr"
+                f"after {self.step:,} steps the loss is {loss:.3f}, but a model that knows only the frequency of each "
+                f"token has a loss of {self._entropy:.3f}. Use more --steps or a higher --lr"
             )
 
     def _refuse_divergence(self) -> None:
@@ -479,21 +479,21 @@ class Trainer(Generic[L]):
             self._replan(self.plan.lasting(2 * begin.step))  # until the pace is known
         if begin.step >= self.plan.steps:
             raise ConfigError(
-                "the model was already trained for as many steps", where="steps", got=self.plan.steps,
-                expected=f"more than {begin.step:,} steps", hint=f"give --steps a number above {begin.step}",
+                "the model was already trained for this number of steps", where="steps", got=self.plan.steps,
+                expected=f"more than {begin.step:,} steps", hint=f"set --steps to a number above {begin.step}",
             )  # fmt: skip
         self._continue(begin)
         self.extended_from = begin.step
         as_longer = all(row.lr == self.plan.lr_at(row.step - 1) for row in self.history)
         before, now = self.history[-1].lr if self.history else 0.0, self.plan.lr_at(begin.step)
         rates = (
-            "the earlier steps used the learning rates of a longer training, so the result is not that of a short training"
+            "the earlier steps used the learning rates of the longer training, so the result equals one long training"
             if as_longer
-            else f"the learning rate changes from {before:.2e} to {now:.2e}, because the earlier steps followed "
-            "another schedule"
+            else f"the learning rate changes from {before:.2e} to {now:.2e}, because the earlier steps had another "
+            "schedule"
         )
         far = f"up to step {self.plan.steps:,}" if self.limit is None else f"for {self.limit.shown}"
-        self.notes.append(f"continuing after step {begin.step:,} {far}: {rates}")
+        self.notes.append(f"the training continues after step {begin.step:,} {far}; {rates}")
 
     def _machine(self) -> dict[str, Any]:
         """Return what the last bits of the result depend on."""

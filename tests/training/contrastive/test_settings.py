@@ -33,7 +33,7 @@ def test_shares_that_are_given_replace_those_of_the_goal(encoder: type[EncoderSe
 @pytest.mark.parametrize(
     ("encoder", "values", "word"),
     [
-        (TABLE, {"steps": 5, "epochs": 1}, "both set the length"),
+        (TABLE, {"steps": 5, "epochs": 1}, "each of them sets the length"),
         (BERT, {"pair_file": 0.5}, "needs a file of pairs"),
         (TABLE, {"pair_crop": 0.0}, "all shares of pairs are 0"),
         (BERT, {"temperature": 0}, "temperature"),

@@ -104,8 +104,8 @@ def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
     job.device, job.facts["dtype"] = str(training.execution.device), training.execution.facts()["dtype"]
     job.facts |= {"lr": plan.lr, "batch_size": plan.batch_size}
     job.note(
-        f"encoder of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
-        f"{training.length(f'{plan.batch_size:,} pairs')} on {job.device} in {job.facts['dtype']}"
+        f"encoder of {config.n_layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights; training: "
+        f"{training.length(f'{plan.batch_size:,} pairs')}, on {job.device} in {job.facts['dtype']}"
     )
     job.counts["parameters"] = weights
     train_on_pairs(job, training, pairs)
@@ -163,7 +163,8 @@ def _first_encoder(
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
         pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
         if settings.pooling is None:
-            job.note(f"pooling: {pooling}{'' if kept_V is None else ', with the token weights of the given model'}")
+            kept = "" if kept_V is None else ", with the token weights of the --init model"
+            job.note(f"pooling: {pooling}{kept}")
         if kept_V is not None:
             return _FirstEncoder(model, special, pooling, kept_V)
     # fresh weights, or the mean of given vectors
@@ -225,19 +226,19 @@ def _token_vectors(
         raise ArtifactError(
             "this model is not a static encoder",
             where=vectors.path,
-            hint=f"to start from this model, use --init {vectors.path}",
+            hint=f"to start from this model, use --init {vectors.path} instead of --init-embeddings",
         )
     if facts.get("unit") != "token":
         command = "train word2vec" if vectors.kind == "words" else "train static"
-        hint = f"train vectors of tokens: wordpipe {command} TOKENS --unit token"
-        raise ArtifactError("the vectors are of words, not of tokens", where=vectors.path, hint=hint)
+        hint = f"train token vectors: wordpipe {command} TOKENS --unit token"
+        raise ArtifactError("these are word vectors, but token vectors are needed", where=vectors.path, hint=hint)
     # the rows of a words artifact, else of a static encoder
     if vectors.kind == "words":
         return vectors_of_words(job, vectors, tokenizer, data)
     table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
     if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
         raise ArtifactError(
-            "the static encoder and the tokens have different tokenizers", where=vectors.path, got=len(table_VD),
+            "the static encoder and the tokens artifact have different tokenizers", where=vectors.path, got=len(table_VD),
             expected=n_ids,
         )  # fmt: skip
     return table_VD, np.linalg.norm(table_VD, axis=1) > 0
@@ -308,8 +309,8 @@ def contrast_text(
             titles = _titles(corpus, ids_of)
         else:
             job.warn(
-                "the corpus of these tokens is missing or has changed, so there are no titles: pairs of a title and "
-                "its text become pairs of two spans of the text"
+                "the corpus of these tokens is missing or has changed, so there are no titles. Two spans of the text "
+                "are used in place of title pairs"
             )
     rows = token_rows(job, source, column)
     text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)

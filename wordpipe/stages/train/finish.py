@@ -57,18 +57,18 @@ def _stopped_run(path: Path) -> StoppedRun:
     runs = stopped_runs(path)
     if len(runs) > 1:
         shown = "; ".join(f"{one.state}: {one.stands_at}" for one in runs)
-        hint = f"name one of them, such as: wordpipe finish {shlex.quote(str(runs[-1].state))}"
-        raise ArtifactError("there are several stopped trainings of this artifact", where=path, got=shown, hint=hint)
+        hint = f"name one of the stopped trainings, for example: wordpipe finish {shlex.quote(str(runs[-1].state))}"
+        raise ArtifactError("this artifact has several stopped trainings", where=path, got=shown, hint=hint)
     if runs:
         return runs[0]
     if is_artifact(path):
         from wordpipe.artifacts import manifest_at
 
-        what = "there is no stopped training here: the training is finished"
+        what = "there is no stopped training here, because the training is finished"
         hint = f"to train again from the start: wordpipe {manifest_at(path).command} … -o {path} --fresh"
         raise ArtifactError(what, where=path, hint=hint)
     what = "there is no stopped training here"
-    hint = "a training saves its first checkpoint after a minute, or when it is stopped (Ctrl-C)"
+    hint = "a training saves the first checkpoint after a minute, or when the training is stopped with Ctrl-C"
     raise ArtifactError(what, where=path, hint=hint)
 
 
@@ -79,22 +79,22 @@ def _call_of(stopped: StoppedRun) -> tuple[str, dict[str, Any], list[Any]]:
         ArtifactError: its checkpoint does not name them: it is of an earlier version, or damaged, or its texts were in memory.
     """
     command, about, beside = stopped.command, stopped.about, stopped.folder.parent
-    again = f"to continue the training, repeat its command with -o {shlex.quote(str(stopped.output))}"
+    again = f"to continue the training, repeat the training command with -o {shlex.quote(str(stopped.output))}"
     known = COMMANDS.get(command)
     if known is None or not command.startswith("train "):
-        raise ArtifactError(
-            "the checkpoint does not contain the command of its training", where=stopped.folder, hint=again
-        )
+        raise ArtifactError("the checkpoint does not contain the training command", where=stopped.folder, hint=again)
     # what the checkpoint says of the call
     try:
         settings = {str(name): as_given(value, beside) for name, value in dict(about["settings"]).items()}
         arguments = [as_given(value, beside) for value in list(about["arguments"])]
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ArtifactError("the description in the checkpoint is damaged", where=stopped.folder, hint=again) from None
+        raise ArtifactError(
+            "the description of the training in the checkpoint is damaged", where=stopped.folder, hint=again
+        ) from None
     if any(value is IN_MEMORY for value in (*arguments, *settings.values())):
         raise ArtifactError(
-            "the training used texts from the memory of a program", where=stopped.folder,
-            hint="ingest the texts into a corpus, and train on that corpus",
+            "the training used texts from the memory of a program, and these texts are not saved", where=stopped.folder,
+            hint="ingest the texts into a corpus, and train on the corpus",
         )  # fmt: skip
     # whether this version can make that call
     unknown = set(settings) - set(load_named(known.settings).model_fields)

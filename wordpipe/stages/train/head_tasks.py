@@ -148,8 +148,8 @@ class HeadTask:
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         """Return the task's warning that so many tokens, or words, of so many texts are not read."""
         return (
-            f"{texts:,} texts are longer than {max_len:,} {unit}: {cut:,} {unit} at the end of these texts were left "
-            "out"
+            f"{texts:,} texts are longer than {max_len:,} {unit}, so the end of these texts ({cut:,} {unit} in total) "
+            "is not used"
         )
 
     def objective(self, labelled: Labelled, device: torch.device) -> HeadObjective:
@@ -183,8 +183,8 @@ def calibrated_by(logits_NV: npt.NDArray[Any], true_N: npt.NDArray[np.int64]) ->
         known_NV = probabilities_of(logits_NV, one, "single")
         errors.append(calibration_error(known_NV.max(1), known_NV.argmax(1) == true_N))
     note = (
-        f"mean error of the probabilities: {errors[0]:.1%} without calibration, {errors[1]:.1%} with temperature "
-        f"{temperature:.2f} (chosen on the same held-out texts)"
+        f"calibration error of the probabilities: {errors[0]:.1%} without calibration, {errors[1]:.1%} with a "
+        f"temperature of {temperature:.2f} (the temperature was chosen on the same held-out texts)"
     )
     return Calibrated(temperature, None, {"calibration_error": errors[1]}, note)
 
@@ -212,9 +212,10 @@ class ClassifierTask(HeadTask):
         is_score = is_score and (not self._words or len(self._different) > _FEW_NUMBERS)
         if is_score and self._words:
             raise InputError(
-                f"most labels are numbers, but {self._words:,} of {self._words + self._numbers:,} labels are not",
-                where=self._word[1], got=repr(self._word[0]), expected="only scores, or only names",
-                hint="remove those records, or use --problem single if the numbers are names of classes",
+                f"most labels are numbers, but {self._words:,} of {self._words + self._numbers:,} labels are not "
+                "numbers",
+                where=self._word[1], got=repr(self._word[0]), expected="only numbers, or only names",
+                hint="remove the records without a number, or use --problem single if the numbers are class names",
             )  # fmt: skip
         return "several" if self._looks["list"] else "score" if is_score else "single"
 
@@ -254,7 +255,7 @@ class ClassifierTask(HeadTask):
         if value is None or isinstance(value, tuple) or not str(value).strip():
             raise InputError(
                 "a record does not have exactly one label", where=where, got=repr(value), expected="one label",
-                hint="remove the record, or train with --problem several",
+                hint="remove the record, or use --problem several for several labels per record",
             )  # fmt: skip
         return str(value).strip()
 
@@ -331,7 +332,8 @@ class ClassifierTask(HeadTask):
         sets = [[np.flatnonzero(row).tolist() for row in rows] for rows in (known_NV >= thresholds, true_NV)]
         f1 = micro_score(*sets).f1
         span = f"{min(thresholds):.2f} to {max(thresholds):.2f}"
-        note = f"thresholds from {span}, chosen on the held-out texts: micro F1 {f1:.4f} on the same texts"
+        note = f"thresholds of {span} were chosen on the held-out texts and give a micro F1 of {f1:.4f} on the same "
+        "texts"
         return Calibrated(temperature, thresholds, {"micro_f1_by_thresholds": f1}, note)
 
 
@@ -437,8 +439,8 @@ class ReaderTask(HeadTask):
         spans = tuple((span["start"], span["end"]) for span in value)
         if wrong := [(start, end) for start, end in spans if not text[start:end].strip() or end > len(text)]:
             raise InputError(
-                "an answer is not a part of its passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
-                expected=f"characters of its text, 0 to {len(text)}",
+                "an answer is not inside the passage", where=where, got=f"characters {wrong[0][0]} to {wrong[0][1]}",
+                expected=f"character positions between 0 and {len(text)}",
             )  # fmt: skip
         return spans
 
@@ -481,8 +483,8 @@ class ReaderTask(HeadTask):
     def cut_message(self, texts: int, cut: int, max_len: int, unit: str) -> str:
         del max_len, unit
         return (
-            f"{texts:,} questions are longer than {self.reading.max_query:,} tokens or half of the model's length: "
-            f"{cut:,} tokens at the end of these questions were left out"
+            f"{texts:,} questions are longer than {self.reading.max_query:,} tokens or half of the model length, so "
+            f"the end of these questions ({cut:,} tokens in total) is not used"
         )
 
     def _candidates(self, found: Scores) -> list[Candidates]:
@@ -544,8 +546,8 @@ class ReaderTask(HeadTask):
         said = ["" if sure >= threshold else text for sure, text in zip(no_answer_N, best, strict=True)]
         more = {f"{name}_by_threshold": value for name, value in self._measured(said).items()}
         note = (
-            f"; from a probability of {threshold:.2f} on, no answer is given: F1 {more['f1_by_threshold']:.4f} on "
-            "the same texts"
+            f". The reader gives no answer if the probability of no answer is at least {threshold:.2f} (F1 on the "
+            f"same texts: {more['f1_by_threshold']:.4f})"
         )
         return Calibrated(temperature, [threshold], {**found_by.figures, **more}, found_by.note + note)
 

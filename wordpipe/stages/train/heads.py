@@ -218,7 +218,7 @@ class _TransformerStart:
             job.write(name, content)
         theirs = headed_class(model.language_config, model.head_config.kind)
         if theirs is None:
-            job.warn("Hugging Face transformers has no class for this model: only wordpipe can load the folder")
+            job.warn("Hugging Face transformers has no class for this model, so only wordpipe can load the folder")
         return {
             "architecture": config.architecture, "dim": config.dim, "max_len": config.max_len, "n_layers": config.n_layers,
             "transformers": theirs,
@@ -273,8 +273,8 @@ class _Training:
         train, held_out = (open_examples(self.job.scratch / f"examples-{int(held)}", width) for held in (False, True))
         if not len(held_out):
             raise InputError(
-                "no held-out record has a label of the training records", where=self.labelled.source.path,
-                got=f"{self.labelled.n_held_out} with other labels",
+                "no held-out record has a label that occurs in the training records", where=self.labelled.source.path,
+                got=f"{self.labelled.n_held_out} held-out records with other labels",
                 hint="add more records, or use a larger --held-out",
             )  # fmt: skip
         return train, held_out
@@ -289,7 +289,7 @@ class _Training:
         for number in range(seeds):
             seed = self.settings.seed + number
             if seeds > 1:
-                job.note(f"model {number + 1} of {seeds}, seed {seed}")
+                job.note(f"training model {number + 1} of {seeds} with seed {seed}")
             try:
                 trainer = self.start.trainer(
                     self.settings, self.head, self.task, self.labelled, examples, held_out,
@@ -300,7 +300,7 @@ class _Training:
             except ArtifactError:
                 if best is None or not job.run.finish:
                     raise
-                job.warn(f"the stopped run has no usable checkpoint of seed {seed}")
+                job.warn(f"the stopped run has no usable checkpoint for seed {seed}")
                 break
             # the time that it took is no longer there for the others
             if limit is not None and trainer.limit is not None:
@@ -344,7 +344,7 @@ class _Training:
         job.metrics |= {f"valid_{name}": round(float(one), 6) for name, one in calibrated.figures.items()}
         # what is said and recorded
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in found.items())
-        job.note(f"on {self.measured:,} held-out texts: {shown}")
+        job.note(f"results on {self.measured:,} held-out texts: {shown}")
         if calibrated.note:
             job.note(calibrated.note)
         job.facts |= self.task.facts | {
@@ -366,10 +366,10 @@ class _Training:
             "batch_size": plan.batch_size, "dtype": trainer.execution.facts()["dtype"], "epochs": self.settings.epochs,
             "lr": self.settings.lr,
         }  # fmt: skip
-        frozen = "" if trained == weights else f", {weights - trained:,} of them frozen"
+        frozen = "" if trained == weights else f" ({weights - trained:,} frozen weights)"
         job.note(
-            f"{self.start.shown(learner)}, {weights / 1e6:.1f}M weights{frozen}: "
-            f"{trainer.length(f'{plan.batch_size:,} texts')} on {job.device} in {job.facts['dtype']}"
+            f"{self.start.shown(learner)}, {weights / 1e6:.1f}M weights{frozen}; training: "
+            f"{trainer.length(f'{plan.batch_size:,} texts')}, on {job.device} in {job.facts['dtype']}"
         )
 
 
@@ -386,8 +386,8 @@ def train_head(
             raise ConfigError(
                 "a head must start from a trained model", where="init",
                 expected="a model made by `train mlm` or `train clm`, or word vectors",
-                hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL; or --init with a model folder of "
-                "Hugging Face transformers",
+                hint="run wordpipe train mlm TOKENS -o MODEL and use --init MODEL, or use --init with a Hugging Face "
+                "transformers folder",
             )  # fmt: skip
         source = open_corpus(job, corpus)
         start = _open_start(job, settings.init, settings.seed, task)
@@ -405,11 +405,11 @@ def _open_start(job: Job, init: Path, seed: int, task: HeadTask) -> Start:
     """Open the transformer, or the word vectors, that a head starts from."""
     if names_word_vectors(init):
         if task.reads_order:
-            raise _no_reader("word vectors, which contain no order of words")
+            raise _no_reader("word vectors, which do not contain the order of words")
         return StaticStart.open(job, init)
     _, (loaded, tokenizer, names) = open_given(job, init, seed)
     if task.reads_order and loaded.language_model.config.causal:
-        raise _no_reader("a left-to-right decoder: it cannot see the text after a token")
+        raise _no_reader("a left-to-right decoder, which cannot read the text after a token")
     for text in loaded.notes:
         job.warn(f"{init.name}: {text}")
     return _TransformerStart(loaded.language_model, tokenizer, names)
@@ -420,7 +420,7 @@ def _no_reader(got: str) -> ConfigError:
     return ConfigError(
         "a reader needs an encoder", where="init", got=got,
         expected="a model made by `train mlm`, or a model folder of BERT or ModernBERT",
-        hint="wordpipe train mlm TOKENS -o MODEL, then --init MODEL",
+        hint="run wordpipe train mlm TOKENS -o MODEL and use --init MODEL",
     )  # fmt: skip
 
 

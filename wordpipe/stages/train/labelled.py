@@ -102,7 +102,7 @@ def require_columns(source: Artifact, task: "HeadTask") -> list[str]:
     if missing := [column for column in (task.column, *task.also) if column not in names]:
         raise InputError(
             f"the corpus has no column {missing[0]!r}", where=source.path, got=", ".join(names),
-            hint=f"wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
+            hint=f"make the corpus again: wordpipe ingest SOURCE {task.option} FIELD -o CORPUS",
         )  # fmt: skip
     return names
 
@@ -169,7 +169,7 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
     names, where = labelled.counts.names, labelled.source.path
     if not labelled.n_train or not labelled.n_held_out:
         raise InputError(
-            "too few records: training and validation both need some", where=where,
+            "there are too few records for training and validation", where=where,
             got=f"{labelled.n_train} training records and {labelled.n_held_out} held-out records in {rows} rows",
             hint="add more records, or use a larger --held-out",
         )  # fmt: skip
@@ -188,7 +188,7 @@ def _check(job: Job, labelled: Labelled, seen: set[str], rows: int) -> None:
     job.note(f"{len(names):,} {labelled.task.noun}: {labelled.counts.shown()}")
     if unknown := sorted(seen - {*names}):
         job.warn(
-            "held-out records are left out if no training record has their label: "
+            "held-out records with these labels are left out, because no training record has these labels: "
             f"{', '.join(unknown[:5])}{f' and {len(unknown) - 5:,} more' if len(unknown) > 5 else ''}"
         )
 
@@ -199,6 +199,6 @@ def check_contradictions(job: Job, labelled: Labelled) -> None:
     job.counts["contradictory"] = found.number
     if found.number:
         job.warn(
-            f"{found.number:,} records have another label than an earlier record with the same text: "
+            f"{found.number:,} records have the same text as an earlier record, but a different label: "
             f"{'; '.join(found.examples)}"
         )

@@ -103,21 +103,20 @@ class Prefixes:
         if not self.texts:
             raise InputError(
                 f"the field {self.field!r} is empty in every record", where=self._corpus.path,
-                hint=f"look at the records: wordpipe show {self._corpus.path} --rows 5",
+                hint=f"check the records: wordpipe show {self._corpus.path} --rows 5",
             )  # fmt: skip
         job.facts["prefixes"] = dict(self.texts.most_common(MOST_LISTED))
         job.counts["prefixes"] = len(self.texts)
         if self.uncounted:
             job.counts["pairs_of_further_prefixes"] = self.uncounted
             job.warn(
-                f"the field {self.field!r} has more than {_COUNTED:,} different texts: the texts of "
-                f"{self.uncounted:,} pairs are used, but not counted one by one. The name of a task has few "
-                "different texts: is this the right field?"
+                f"the field {self.field!r} has more than {_COUNTED:,} different texts, so the texts of "
+                f"{self.uncounted:,} pairs are used but not counted separately. Check the field name, because a field "
+                "with task names has only few different texts"
             )
         if self.missing:
             job.counts["pairs_without_prefix"] = self.missing
-            which = "1 pair has" if self.missing == 1 else f"{self.missing:,} pairs have"
-            job.warn(f"{which} no text in the field {self.field!r}: the source gets no prefix")
+            job.warn(f"pairs with no prefix, because the field {self.field!r} has no text: {self.missing:,}")
 
 
 def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
@@ -151,17 +150,17 @@ def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
             hint="make a corpus with wordpipe ingest, and tokenize that corpus",
         )  # fmt: skip
     path = tokens.place.parent / entry.path
-    again = f"or tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
+    again = f"tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
     if not path.is_dir() and url_of(path) is None:
         raise ArtifactError(
             f"{what} must be read from the corpus of the tokens, but there is no corpus at this path", where=path,
-            hint=f"put the corpus back, {again}",
+            hint=f"put the corpus back at this path, or {again}",
         )  # fmt: skip
     corpus = job.open_input(path, ["corpus"])
     if corpus.digest != entry.digest:
         raise ArtifactError(
             "this corpus is not the corpus that the tokens were made from", where=path, got=corpus.digest[:16],
-            expected=entry.digest[:16], hint=again.removeprefix("or "),
+            expected=entry.digest[:16], hint=again,
         )  # fmt: skip
     return corpus
 
@@ -173,7 +172,7 @@ def _text_column(corpus: Artifact, field: str) -> str:
     if field not in known:
         raise ArtifactError(
             f"this corpus has no column {field!r}", where=corpus.path, got=", ".join([*known][:20]),
-            hint="name the right column with --prefix-field",
+            hint="set --prefix-field to the right column",
         )  # fmt: skip
     found = schema.field(known[field])
     if not pa.types.is_string(found.type) or is_json(found):
@@ -257,14 +256,15 @@ def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes)
     job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
     # long pairs, and a split without pairs
     if long := long_source + long_target:
-        which = "1 pair is" if long == 1 else f"{long:,} pairs are"
-        part = "both texts together are" if data.together else "one of the texts is"
+        part = "the two texts together are" if data.together else "a text is"
         job.warn(
-            f"{which} left out, because {part} longer than {data.seq_len:,} positions: use a longer --seq-len "
-            "to keep more pairs"
+            f"pairs left out, because {part} longer than {data.seq_len:,} positions: {long:,}. Use a larger --seq-len to "
+            "keep more pairs"
         )
     if not writers["train"].n_pairs:
-        raise InputError("no pair to train on", hint="look at the corpus with wordpipe show, or add more pairs")
+        raise InputError(
+            "there is no pair of texts for the training", hint="check the corpus with wordpipe show, or add more pairs"
+        )
 
 
 def _write_rows(writer: PairWriter, rows: pa.RecordBatch, wanted: pa.BooleanArray, prefixes: Sequence[Ids]) -> int:

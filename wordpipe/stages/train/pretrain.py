@@ -84,7 +84,7 @@ def _function_of(name: str) -> Callable[..., Made]:
     def train(tokens: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
         return pretrain(recipe, tokens, output, recipe.settings.make(settings), run)
 
-    of_pairs = " of pairs: its corpus has a second text (`ingest --text-b`, `ingest --parallel`)"
+    of_pairs = " of pairs (the corpus has a second text, see `ingest --text-b` and `ingest --parallel`)"
     example = cleandoc(recipe.example or _EXAMPLE.format(recipe=recipe))
     train.__name__ = train.__qualname__ = f"train_{recipe.name}"
     train.__doc__ = _DOC.format(
@@ -198,13 +198,13 @@ def _announce(
     is_pair = trainer.learner.model.config.architecture == "encoder-decoder"
     # what a step consists of
     if isinstance(data, PairTexts):
-        step = f"{plan.batch_size:,} pairs, {blocks.seq_len:,} tokens each,"
+        step = f"{plan.batch_size:,} pairs of {blocks.seq_len:,} tokens"
         if not is_pair:
             job.facts["answers"] = True
-            job.note("the texts are pairs: the model reads the first text and learns to write the second text")
+            job.note("the texts are pairs, so the model reads the first text and learns to write the second text")
     else:
         job.counts |= {"sequences": len(blocks), "tokens_repeated_to_fill": blocks.n_repeated}
-        step = f"{plan.batch_size:,} sequences, {blocks.seq_len:,} tokens each,"
+        step = f"{plan.batch_size:,} sequences of {blocks.seq_len:,} tokens"
         if not is_pair:
             job.facts["tokens_per_step"] = plan.tokens_per_step
             step = f"{plan.tokens_per_step:,} tokens"
@@ -217,15 +217,15 @@ def _announce(
         _warn_of_the_plan(job, trainer, data.seq_len, streams["train"].n_ids)
     elif plan.batch_size > len(blocks):
         job.warn(
-            f"the batch size {plan.batch_size:,} is larger than the number of pairs ({len(blocks):,}): a step "
-            "uses pairs more than once"
+            f"the batch size {plan.batch_size:,} is larger than the number of pairs ({len(blocks):,}), so a step uses "
+            "pairs more than once"
         )
     # whether there is a validation
     if not job.counts.get("pairs_valid" if isinstance(data, PairTexts) else "tokens_valid"):
         what, more = ("pair", "pairs") if isinstance(data, PairTexts) else ("document", "documents")
         job.note(
-            f"no {what} is held out, so there is no validation loss: ingest more {more}, or ingest with a "
-            "larger --valid"
+            f"no {what} is held out, so there is no validation loss. For a validation loss, ingest more {more}, or "
+            "ingest with a larger --valid"
         )
 
 
@@ -244,8 +244,8 @@ def _note_shape(job: Job, trainer: Trained, step: str, seq_len: int) -> None:
     layers = f"{config.n_layers} + {config.n_decoder_layers}" if is_pair else f"{config.n_layers}"
     several = "" if trainer.world.is_alone else f", {trainer.world.size} processes"
     job.note(
-        f"{config.architecture} of {layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights: "
-        f"{trainer.length(step)} on {job.device} in {dtype}{several}"
+        f"{config.architecture} of {layers} layers, width {config.dim}, {weights / 1e6:.1f}M weights; training: "
+        f"{trainer.length(step)}, on {job.device} in {dtype}{several}"
     )
     if transformers_class(config) is None:
         job.warn(why_no_class(config))
@@ -257,13 +257,13 @@ def _compare_with_frequencies(job: Job, counts_V: npt.NDArray[np.number], label_
     """Say and record, before pretraining, the loss of a model that knows only frequencies."""
     entropy = unigram_entropy(counts_V)
     job.facts["unigram_entropy"] = round(entropy, 6)
-    job.note(f"a model that knows only the frequency of each token has loss {entropy:.3f}")
+    job.note(f"for comparison, a model that knows only the frequency of each token has a loss of {entropy:.3f}")
     if label_smoothing:
         certain_V = np.zeros(len(counts_V))
         certain_V[0] = 1.0
         job.note(
-            "with label smoothing, that model has a training loss of "
-            f"{unigram_entropy(counts_V, label_smoothing):.3f}, and a perfect model has "
+            "with label smoothing, a model that knows only the frequency of each token has a training loss of "
+            f"{unigram_entropy(counts_V, label_smoothing):.3f}, and a perfect model has a training loss of "
             f"{unigram_entropy(certain_V, label_smoothing):.3f}"
         )
 
@@ -273,21 +273,23 @@ def _warn_of_the_plan(job: Job, trainer: Trained, seq_len: int, text: int) -> No
     plan, blocks = trainer.plan, trainer.learner.blocks
     if blocks.seq_len < seq_len:
         job.warn(
-            f"the text is too short for sequences of {seq_len:,} positions: its sequences have "
-            f"{blocks.seq_len:,} positions"
+            f"the text is too short for sequences of {seq_len:,} positions, so the sequences have {blocks.seq_len:,} "
+            "positions"
         )
     elif blocks.n_repeated > text // 10:
         job.warn(
-            f"the last sequence repeats {blocks.n_repeated:,} of {text:,} tokens to be complete: a shorter --seq-len "
-            "suits this text"
+            f"{blocks.n_repeated:,} of {text:,} tokens are repeated to fill the last sequence. A smaller --seq-len is "
+            "better for this text"
         )
     if plan.batch_size > len(blocks):
         job.warn(
-            f"the batch size {plan.batch_size:,} is larger than the number of sequences ({len(blocks):,}): a step "
+            f"the batch size {plan.batch_size:,} is larger than the number of sequences ({len(blocks):,}), so a step "
             "uses sequences more than once"
         )
     if plan.warmup >= plan.steps > 1 and trainer.limit is None:
-        job.warn(f"the warm-up of {plan.warmup:,} steps fills the whole training: the learning rate never falls")
+        job.warn(
+            f"the warm-up of {plan.warmup:,} steps is as long as the whole training, so the learning rate never falls"
+        )
 
 
 def _take_mean(job: Job, trainer: Trained) -> None:
@@ -297,7 +299,9 @@ def _take_mean(job: Job, trainer: Trained) -> None:
     job.counts["weights_averaged"] = n_sets
     if (found := trainer.learner.validate()) is not None:
         job.metrics["valid_loss"] = round(found.loss, 6)
-        job.note(f"the final weights are the mean of {n_sets} sets of weights: validation loss {found.loss:.4f}")
+        job.note(
+            f"the final weights are the mean of {n_sets} sets of weights and have a validation loss of {found.loss:.4f}"
+        )
 
 
 def _write_model(

@@ -110,12 +110,12 @@ def train_to_end(job: Job, trainer: Trainer[Any], note: Callable[[Job, Trainer[A
     warned, planned = _warn(job, trainer, 0), 0 if trainer.limit is None else len(trainer.limit.planned)
     if trainer.finished_from is not None:
         more = trainer.plan.steps - trainer.finished_from
-        cooled = f", with {more:,} more steps in which the learning rate falls to zero" if more else ""
+        cooled = f"; the learning rate falls to zero in {more:,} more steps" if more else ""
         job.note(f"ending a stopped run after step {trainer.finished_from:,} of {trainer.planned:,}{cooled}")
     elif trainer.resumed_from is not None:
         job.note(f"continuing a stopped run at step {trainer.resumed_from:,}")
     # step by step: notes, plans, reports
-    stopping = "stopping after this step, and saving first (press again to stop at once)"
+    stopping = "saving and stopping after this step (press Ctrl-C again to stop now)"
     with stop_signal(lambda _: job.note(stopping)) as flag:
         job.report("training", trainer.step, trainer.plan.steps, "steps")
         for report in trainer.every_step(flag):
@@ -165,18 +165,18 @@ def _note_plan(job: Job, trainer: Trainer[Any], said: int) -> int:
         return said
     total, limit = trainer.plan.steps, trainer.limit
     if total == trainer.step:
-        job.note(f"the time is up: ending after step {total:,}")
+        job.note(f"the time limit is reached, so the training ends after step {total:,}")
     elif not limit.is_news():
         return len(limit.planned)
     elif said:
-        job.note(f"the training speed has changed: {total:,} steps can be done in {limit.shown}")
+        job.note(f"the training speed has changed, so {total:,} steps now fit into the time limit of {limit.shown}")
     elif total < limit.most:
-        job.note(f"{total:,} steps can be done in {limit.shown}")
+        job.note(f"{total:,} steps fit into the time limit of {limit.shown}")
     blocks = getattr(trainer.learner, "blocks", None)
     if not said and blocks is not None and (passes := total * trainer.plan.batch_size / len(blocks)) > _MANY_PASSES:
         job.warn(
-            f"{total:,} steps are {passes:,.0f} passes over the text, but after about {_MANY_PASSES} passes a model "
-            "learns little: add more text, or use a larger --preset or fewer --minutes"
+            f"{total:,} steps are {passes:,.0f} passes over the text, but a model learns little after about "
+            f"{_MANY_PASSES} passes. Add more text, or use a larger --preset or fewer --minutes"
         )
     return len(limit.planned)
 
@@ -196,8 +196,8 @@ def _note_validation(job: Job, trainer: Trainer[Any], step: Step) -> None:
     if (nearest := trainer.metrics.get("valid_nearest")) is not None:
         pairs = round(trainer.metrics["valid_pairs"])
         found = f"{nearest:.1%}" if pairs >= _ENOUGH_PAIRS else f"{round(nearest * pairs)}"
-        more = f", {found} of {pairs:,} held-out texts are nearest to their matching text"
-        more += "" if pairs >= _ENOUGH_PAIRS else " (too few pairs to judge)"
+        more = f"; the matching text is the nearest text for {found} of {pairs:,} held-out texts"
+        more += "" if pairs >= _ENOUGH_PAIRS else " (too few pairs for a reliable figure)"
     job.note(f"step {step.step:,}: validation loss {step.loss:.4f}{more}")
 
 
@@ -217,6 +217,6 @@ def train_on_pairs(job: Job, trainer: Trainer[Any], pairs: "Pairs") -> None:
     job.counts |= {name: count for name, count in pairs.counts.items() if count} | {"steps": trainer.plan.steps}
     run_training(job, trainer)
     if not trainer.metrics:
-        job.note("no validation: too few documents are held out")
+        job.note("there is no validation, because too few documents are held out")
     last = trainer.history[-1]
     job.rates["pairs_per_s"] = round(last.step * trainer.plan.batch_size / max(last.seconds, 1e-9), 1)

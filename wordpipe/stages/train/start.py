@@ -144,14 +144,15 @@ def _is_paired(source: Artifact, recipe: Recipe[Any]) -> bool:
     has_pairs = "ids_b" in read_schema(source, "tokens").names
     if recipe.pairs == "always" and not has_pairs:
         raise ArtifactError(
-            "the tokens have no second text", where=source.path, expected="a column ids_b",
+            "the tokens artifact has no second texts", where=source.path, expected="a column ids_b",
             hint="ingest pairs with --text-b FIELD or --parallel A B, then tokenize that corpus",
         )  # fmt: skip
     if has_pairs and recipe.architecture == "decoder" and TOKENIZER_B in source.names():
         raise ArtifactError(
             "these tokens have a separate vocabulary for the second texts, but a decoder needs one vocabulary for "
             "both texts", where=source.path,
-            hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder: wordpipe train seq2seq",
+            hint="tokenize the corpus with --vocabulary joint, or train an encoder-decoder with wordpipe train "
+            "seq2seq",
         )  # fmt: skip
     return has_pairs
 
@@ -171,7 +172,7 @@ def _target_tokenizer(source: Artifact, of_sources: Tokenizer) -> tuple[Tokenize
         if own[role] != number:
             raise ArtifactError(
                 "the tokenizers of the two texts use different ids for their special tokens", where=where,
-                got=f"{role} {own[role]}", expected=f"{role} {number}, as in {TOKENIZER}",
+                got=f"the id {own[role]} for {role}", expected=f"the id {number} for {role}, as in {TOKENIZER}",
                 hint="train both tokenizers with `wordpipe tokenize --vocabulary separate`",
             )  # fmt: skip
     return tokenizer, data
@@ -229,7 +230,10 @@ def _student(job: Job, teacher: Given, settings: Any) -> _StartWeights:
     its = one_stack(teacher.model)
     shape = student_config(its.config, settings.n_layers)
     student = start_from_teacher(its, shape, settings.seed)
-    job.note(f"the student has {shape.n_layers} layers, copied from the {its.config.n_layers} layers of its teacher")
+    job.note(
+        f"the student model has {shape.n_layers} layers, which were copied from the {its.config.n_layers} layers "
+        "of the teacher model"
+    )
     return _StartWeights(settings.seed, student, special=teacher.special, teacher=its)
 
 
@@ -241,21 +245,22 @@ def _two_stacks(
         has, wanted = given.model.config.n_decoder_layers, settings.n_decoder_layers
         if wanted not in (None, has):
             raise ConfigError(
-                "the number of decoder layers cannot be changed: the model of init has a decoder",
+                "the number of decoder layers cannot be changed, because the init model already has a decoder",
                 where="n_decoder_layers", got=wanted, expected=has,
             )  # fmt: skip
         return given.model, given.frame
     # the given encoder, and a decoder of the same parts
-    job.note("the encoder starts with the given weights, the decoder with new weights")
+    job.note("the encoder starts with the given weights, and the decoder starts with new weights")
     special = special_ids(tokenizer, "encoder-decoder")
     encoder: LanguageModel = given.model
     try:
         config = encoder.config.with_decoder(settings.n_decoder_layers or encoder.config.n_layers, special.need("pad"))
     except ConfigError as error:
         raise ArtifactError(
-            f"an encoder-decoder cannot start from this encoder, because of its {error.where}", where=path, got=error.got,
+            f"an encoder-decoder cannot start from this encoder, because {error.where} does not fit", where=path,
+            got=error.got,
             expected="dot-product attention in every layer, without a window",
-            hint="train another encoder: wordpipe train mlm with --window 0 (any --style, any --positions)",
+            hint="train another encoder with wordpipe train mlm --window 0 (any --style and any --positions)",
         ) from None  # fmt: skip
     own_table = pad_vocab(number_of_ids(target[0])) if target else 0
     config = replace(config, decoder_vocab_size=own_table, **special.of_config())
@@ -276,8 +281,8 @@ def _new_model(job: Job, settings: PretrainSettings, opened: Opened, data: bytes
     if words is not None:
         assert opened.tokenizer is not None
         if words.fact("unit", str) != "token":
-            hint = "train vectors of tokens: wordpipe train word2vec TOKENS --unit token"
-            raise ArtifactError("the vectors are of words, not of tokens", where=words.path, hint=hint)
+            hint = "train token vectors: wordpipe train word2vec TOKENS --unit token"
+            raise ArtifactError("these are word vectors, but token vectors are needed", where=words.path, hint=hint)
         vectors_VD, found_V = vectors_of_words(job, words, opened.tokenizer, data)
         filled = init_embeddings(one_stack(model), vectors_VD, found_V, seed=settings.seed)
         job.counts["embeddings_from_words"] = filled
@@ -386,7 +391,8 @@ def _check_same_tokens(known: Mapping[str, int], wanted: Mapping[str, int], path
     raise ArtifactError(
         "the model and the tokens have different tokenizers",
         where=path,
-        got=f"id of {other!r}: {known.get(other, 'missing')} in the model, {wanted.get(other, 'missing')} in the tokens",
+        got=f"for the token {other!r}: id {known.get(other, 'missing')} in the model, id "
+        f"{wanted.get(other, 'missing')} in the tokens",
         hint="tokenize the corpus with the tokenizer of the model: wordpipe tokenize CORPUS -o TOKENS --tokenizer "
         f"{path}",
     )
@@ -428,7 +434,7 @@ def extended_training(job: Job, path: Path, settings: PretrainSettings) -> "tupl
     manifest = artifact.manifest
     if STATE not in artifact.names():
         raise ArtifactError(
-            "this model has no saved training state, which --extend needs",
+            "--extend needs a saved training state, but this model has no saved training state",
             where=path,
             hint="start from the weights of this model with --init, or train the model with --set keep_state=true",
         )
@@ -459,13 +465,13 @@ def _check_same_settings(
         return
     flags = " ".join(_flag(type(settings), name, before[name]) for name in other)
     raise ConfigError(
-        "an extended training must have the settings of the finished training",
+        "an extended training must have the same settings as the finished training",
         where=where,
         got=", ".join(f"{name} {json.dumps(before[name])} → {json.dumps(wanted[name])}" for name in other) or now,
         expected=None if command == now else command,
-        hint=f"give {flags}, or start from the weights of this model with --init"
+        hint=f"use {flags}, or start from the weights of this model with --init"
         if flags
-        else "start from its weights with --init",
+        else "start from the weights of this model with --init",
     )
 
 
@@ -478,7 +484,7 @@ def _warn_of_new_rates(job: Job, settings: PretrainSettings, before: Mapping[str
     ]
     if unsaid:
         flags = " ".join(_flag(type(settings), name, before.get(name)) for name in unsaid)
-        job.warn(f"the learning rate follows the default settings, but the finished training had {flags}")
+        job.warn(f"the learning rate follows the default settings, but the finished training used {flags}")
 
 
 def _flag(cls: type[PretrainSettings], name: str, value: Any) -> str:

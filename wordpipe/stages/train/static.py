@@ -135,14 +135,14 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
         job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         # how many passes over the sentences the steps are
         steps, at_once = training.plan.steps, training.plan.batch_size
-        passes = f", {steps * at_once / pairs.n_pairs:,.3g} passes over the {pairs.n_pairs:,} sentences"
+        passes = f"{steps * at_once / pairs.n_pairs:,.3g} passes over the {pairs.n_pairs:,} sentences"
         if training.limit is not None:
-            passes = f" from {pairs.n_pairs:,} sentences"
+            passes = f"{pairs.n_pairs:,} sentences"
         elif not (settings.steps or settings.epochs or steps > LEAST_STEPS):
-            passes += f" ({LEAST_STEPS} steps are the minimum)"
+            passes += f", because {LEAST_STEPS} steps are the minimum"
         job.note(
-            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}: "
-            f"{training.length(f'{at_once:,} pairs')}{passes}"
+            f"static encoder of {len(table_VD):,} {settings.unit}s, width {table_VD.shape[1]}; training: "
+            f"{training.length(f'{at_once:,} pairs')} ({passes})"
         )
         train_on_pairs(job, training, pairs)
     # the finish of a table for similarity
@@ -161,8 +161,8 @@ def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
     least = settings.parts.min_count
     if settings.min_count is None and least == 1 and (words := row_count(source, "words")) > _MANY_WORDS:
         job.note(
-            f"the text has {words:,} words, so words that occur only once get no vector; --min-count 1 gives every word "
-            "a vector"
+            f"the text has {words:,} different words, so words that occur only once get no vector (use --min-count 1 "
+            "for a vector for every word)"
         )
         return 2
     return least
@@ -184,7 +184,7 @@ def _words(source: Artifact, min_count: int) -> _Units:
     # words that no pattern finds again the encoder would leave out, though it was trained on them
     if (share := unspaced_share(words, np.concatenate([np.zeros(0, np.int64), *counts]))) > _UNSPACED:
         raise ConfigError(
-            "a table of words does not work for a script without spaces", where=str(source.path),
+            "--unit word does not work for a script without spaces between words", where=str(source.path),
             got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="use --unit token",
         )  # fmt: skip
     keep_case = source.fact("keep_case", bool)
@@ -257,13 +257,14 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
             if settings.lsi_weight is not None:  # asked for by name
                 raise
             job.warn(
-                f"too little text for latent semantic indexing ({error.got}): the encoder has no latent semantic part"
+                f"there is too little text for latent semantic indexing ({error.got}), so the encoder does not use "
+                "latent semantic indexing"
             )
     # the table is the parts side by side
     if not parts:
         raise ConfigError(
             "all initial weights are 0", where="words_weight, lexical_weight, lsi_weight", got="no weight above 0",
-            hint="give --words WORDS, or set words_weight, lexical_weight or lsi_weight above 0",
+            hint="use --words WORDS, or set words_weight, lexical_weight or lsi_weight to a value above 0",
         )  # fmt: skip
     table_VD = joined_parts(parts, text)
     return join_compounds(table_VD, words) if settings.goal == "search" and settings.unit == "word" else table_VD
@@ -335,8 +336,9 @@ def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
     """Refuse vectors of words for a static table of tokens, and of tokens for one of words."""
     if (unit := artifact.manifest.facts.get("unit", "word")) != settings.unit:
         raise ArtifactError(
-            "the vectors have another unit than this training", where=artifact.path, got=unit, expected=settings.unit,
-            hint=f"give --unit {unit}",
+            "the unit of the vectors is different from the unit of this training", where=artifact.path, got=unit,
+            expected=settings.unit,
+            hint=f"use --unit {unit}",
         )  # fmt: skip
 
 

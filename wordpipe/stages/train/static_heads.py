@@ -109,7 +109,8 @@ class StaticStart:
             if (given := getattr(settings, name)) not in allowed:
                 raise ConfigError(
                     "a head on word vectors is always trained on the CPU, in float32", where=name, got=given,
-                    expected=" or ".join(allowed), hint="leave out this setting; a step takes a millisecond",
+                    expected=" or ".join(allowed),
+                    hint="leave out this setting (a training step takes only a millisecond)",
                 )  # fmt: skip
         return settings.of_words(n_texts)
 
@@ -136,7 +137,8 @@ class StaticStart:
         job.counts |= {"rows_of_vectors": n_rows, "rows_new": len(new), "units_dropped": more}
         if more:
             job.warn(
-                f"{more:,} rare words and word pairs of the labelled texts get no vector: {_MOST_NEW:,} is the limit"
+                f"{more:,} rare words and word pairs of the labelled texts get no vector, because the limit is "
+                f"{_MOST_NEW:,} new vectors"
             )
 
     def encoder(self, settings: HeadSettings, task: HeadTask) -> RowEncoder:
@@ -179,7 +181,7 @@ class StaticStart:
         share = self._encoder.n_unknown / max(1, self._encoder.n_units)
         job.facts["unknown_share"] = round(share, 6)
         job.note(
-            f"{table_VD.nbytes / 1e6:,.0f} MB of vectors; {share:.1%} of the words and word pairs of the texts "
+            f"the vectors need {table_VD.nbytes / 1e6:,.0f} MB; {share:.1%} of the words and word pairs in the texts "
             "have no vector"
         )
         return {"architecture": "words", "dim": self.table.shape[1], "n_layers": 1, "transformers": None}

@@ -189,7 +189,7 @@ def _note_defaults(job: Job, chosen: Word2VecSettings, plan: Word2VecPlan) -> No
     names = [name for name in ("window", "epochs", "min_count") if getattr(chosen, name) is None]
     if names:
         words = job.counts["words_kept"] + job.counts["words_dropped_rare"]
-        job.note(f"for a text of {words:,} words: {', '.join(f'{name} {getattr(plan, name)}' for name in names)}")
+        job.note(f"defaults for a text of {words:,} words: {', '.join(f'{one} {getattr(plan, one)}' for one in names)}")
 
 
 def _facts(source: Artifact, plan: Word2VecPlan) -> dict[str, Any]:
@@ -245,14 +245,14 @@ def _start_from(
     found = np.zeros(len(words), dtype=np.bool_)
     found[rows[rows >= 0]] = True
     if not found.any():
-        hint = "leave out --init, or use the tokens that the vectors were trained on"
+        hint = "leave out --init, or use the tokens artifact on which the vectors were trained"
         raise ArtifactError("this text contains no word of the words artifact", where=old.path, hint=hint)
     # their vectors, output vectors and n-grams
     _copy(old, "words", rows, arrays["inputs"][:, :dim])
     if old.manifest.facts.get("outputs") and job.settings.model_dump()["loss"] != "hs":
         _copy(old, "outputs", rows, arrays["outputs"][:, :dim])
     else:
-        job.warn("the output vectors start at zero: the words artifact has no output vectors, or loss is hs")
+        job.warn("the output vectors start at zero, because the words artifact has no output vectors or loss is hs")
     if ngrams is not None:
         _copy(old, "ngrams", _rows_in(old, "ngrams", "ngram", ngrams.spelled), arrays["ngrams"][:, :dim])
         training.subtract_ngrams(found)
@@ -260,7 +260,7 @@ def _start_from(
     job.counts |= {"words_from_init": int(found.sum()), "words_new": len(words) - int(found.sum())}
     job.counts["words_of_init_left_out"] = left_out = int((rows < 0).sum())
     if left_out:
-        job.warn(f"{left_out:,} of the {len(rows):,} words of --init are rare or missing in this text: left out")
+        job.warn(f"{left_out:,} of the {len(rows):,} words of --init are left out (rare or missing in this text)")
 
 
 def _write_vectors(job: Job, stem: str, schema: pa.Schema, vectors_VD: Floats, *columns: pa.Array) -> None:
@@ -280,11 +280,11 @@ def _refuse_misfit(job: Job, old: Artifact) -> None:
     for name in ("vectors", "remove_components"):
         if found[name] != wanted[name]:
             what = "these vectors were changed after their training, so their training cannot be continued"
-            hint = f"train without --{name.replace('_', '-')}, start from those vectors, and change only the result"
+            hint = f"use --{name.replace('_', '-')} only in the last training, not for the vectors of --init"
             raise ArtifactError(what, where=old.path, got=f"{name} = {found[name]}", hint=hint)
     for name, value in wanted.items():
         if found.get(name) != value:
-            what = f"training cannot start from these vectors: {name} is different"
+            what = f"the training cannot start from these vectors, because {name} is different"
             hint, expected = "use the settings of the first training, or leave out --init", f"{name} = {value}"
             raise ArtifactError(what, where=old.path, got=f"{name} = {found.get(name)}", expected=expected, hint=hint)
 
@@ -366,7 +366,7 @@ class TrainingRun:
         if done < planned:
             more = min(round(COOL_DOWN * done), planned - done) if self._job.run.finish == "cool-down" else 0
             self.training.end_early(more)
-            cooled = f", with {more:,} more words in which the learning rate falls" if more else ""
+            cooled = f"; the learning rate falls in {more:,} more words" if more else ""
             self._job.note(f"ending a stopped run after {done:,} of {planned:,} words{cooled}")
             self._job.end_early(done, planned, more)
             self.training.bitwise = False
@@ -381,9 +381,9 @@ class TrainingRun:
         """
         last: Step | None = None  # stays None where only the end of a run was left to do
         # what a stop signal says
-        note = "stopping, and saving first (press again to stop at once)"
+        note = "saving and stopping (press Ctrl-C again to stop now)"
         if not self.training.arrays():
-            note = "stopping: this backend cannot continue a training later, so nothing is saved"
+            note = "stopping without saving, because this backend cannot continue a stopped training"
         if self._limit is not None:
             self._limit.refuse_past()
         # step after step: the pace, the log, checkpoints, the progress line
@@ -407,7 +407,7 @@ class TrainingRun:
         if self.training.arrays() and "train" not in losses:
             hint = "use a higher --subsample (0 keeps all words), a lower --min-count, or --context document"
             if self._distinct < 2:
-                hint = "the text has only one frequent word: add more text with different words"
+                hint = "the text has only one frequent word, so add more text with different words"
             raise InputError("no word has a neighbouring word, so nothing can be learned", hint=hint)
         # what is recorded of the run
         if last is not None:
@@ -445,10 +445,10 @@ class TrainingRun:
         total = self._limit.replanned(step.tokens, closing=closing)
         if total is not None:
             self.training.total, self._replanned = total, True
-            words = f"{total:,} words, {total / self._limit.fewest:.3g} passes over the text,"
-            changed = "the speed has changed: " if len(self._limit.planned) > 1 else ""
+            words = f"{total:,} words ({total / self._limit.fewest:.3g} passes over the text)"
+            changed = "the training speed has changed: " if len(self._limit.planned) > 1 else ""
             if self._limit.is_news() and (changed or total < self._limit.most):
-                self._job.note(f"{changed}{words} fit into {self._limit.shown}")
+                self._job.note(f"{changed}{words} fit into the time limit of {self._limit.shown}")
 
     def _save(self, step: Step) -> None:
         """Save the state of the word2vec training; how long that takes decides when it is done again."""
