@@ -293,8 +293,8 @@ def test_what_tokens_of_single_texts_say_next(project, cli):
     [
         (["contrastive", "t", "--encoder", "static"], "unknown option --encoder: use wordpipe train static"),
         (["static", "t", "--encoder=transformer"], "wordpipe train contrastive for a transformer"),
-        (["contrastive", "t", "--words", "w"], "unknown option --words: it is a setting of wordpipe train static"),
-        (["static", "t", "--set", "dropout=0.2"], "unknown setting 'dropout': it is a setting of wordpipe train contrastive"),
+        (["contrastive", "t", "--words", "w"], "unknown option --words: this setting belongs to wordpipe train static"),
+        (["static", "t", "--set", "dropout=0.2"], "'dropout': this setting belongs to wordpipe train contrastive"),
     ],
 )  # fmt: skip
 def test_an_option_of_the_other_encoder_names_its_command(cli, args, said):

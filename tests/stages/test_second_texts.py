@@ -101,7 +101,8 @@ def test_pairs_that_are_too_long_together_are_left_out_counted_and_said(tokens, 
         made.counts["pairs_left_out_long"] == long == 50 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
     )
     assert any(
-        f"pairs left out, because the two texts together are longer than 14 positions: {long}." in note for note in said
+        f"{long} of the pairs are left out, because the two texts together are longer than 14 positions" in note
+        for note in said
     )
     with pytest.raises(InputError, match="no pair of texts for the training"):
         trained(made_of_long(tmp_path), tmp_path / "none", seq_len=8)

@@ -18,17 +18,20 @@ from wordpipe.training.settings import CausalSettings, MaskedSettings
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"steps": 5, "epochs": 1}, "steps = 5 and epochs = 1.0 both set"),
-        ({"mask_share": 0.95, "random_share": 0.1}, "mask_share .* 1.05 must be at most 1"),
+        ({"steps": 5, "epochs": 1}, "set only one of steps = 5 and epochs = 1.0"),
+        ({"mask_share": 0.95, "random_share": 0.1}, "mask_share .* at most 1, but the sum is 1.05"),
         ({"preset": "huge"}, "preset = 'huge' should be 'tiny', 'mini', 'small' or 'base'"),
         ({"steps": 0}, "steps = 0 should be greater than or equal to 1"),
         ({"dropout": 1.0}, "dropout = 1.0"),
         ({"dim": -1}, "dim = -1"),
         ({"lr": float("inf")}, "lr = inf"),
         ({"mask_rat": 0.1}, "unknown setting 'mask_rat'"),
-        ({"mixers": "ssm,waves"}, "mixers = ssm,waves: 'waves' is not a mixer; expected: dot, .* fourier, ssm"),
-        ({"mixers": "ssm,,dot"}, "'' is not a mixer"),
-        ({"mixers": "ssm", "attention": "linear"}, "mixers and attention = linear both set the kind of the layers"),
+        (
+            {"mixers": "ssm,waves"},
+            "mixers = ssm,waves contains 'waves', which is not a mixer; expected: dot, .* fourier, ssm",
+        ),
+        ({"mixers": "ssm,,dot"}, "contains '', which is not a mixer"),
+        ({"mixers": "ssm", "attention": "linear"}, "set only one of mixers and attention = linear"),
         (
             {"mixers": "ssm", "linformer_dim": 8},
             "linformer_dim = 8 has no effect, because the model has no linformer layer",

@@ -279,8 +279,7 @@ class ModelConfig:
             unscored += sorted({kind for kind, _ in layers if kind in ("linear", "performer", "linformer")})
             unscored += sorted(self.kinds) if not self.kinds & {*SCORED} else []
         if unscored:
-            what = f"{unscored[0]} layers compute no attention scores, but windows and distance biases need attention "
-            "scores"
+            what = f"windows and distance biases need attention scores, but {unscored[0]} layers compute no scores"
             expected = "dot or additive attention, if the model has windows, alibi positions or t5 positions"
             got = f"positions {self.positions}, windows {self.windows}"
             raise self._wrong("mixers" if self.mixers else "attention", what, expected, got)

@@ -72,7 +72,7 @@ def test_titles_of_other_documents_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_known_word_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="known word"):
+    with pytest.raises(InputError, match="no sentence has a word of the vocabulary"):
         made_text(tmp_path, [("a", "train", [[60], []])])
 
 
@@ -180,7 +180,11 @@ def test_a_word_always_stays(tmp_path: Path) -> None:
 
 def test_what_documents_cannot_give_is_replaced_and_told(tmp_path: Path) -> None:
     text = made_text(tmp_path, [(f"d{i}", "train", [[i, i + 1]]) for i in range(20)])
-    for asked, word in (("pair_neighbour", "only one sentence"), ("pair_crop", "shorter"), ("pair_title", "no title")):
+    for asked, word in (
+        ("pair_neighbour", "only one sentence"),
+        ("pair_crop", "fewer than"),
+        ("pair_title", "no title"),
+    ):
         pairs = Pairs(text, settings(**{asked: 1}))
         assert set(pairs.batch(0).kind) == {KINDS.index("deletion")}
         assert any(word in note for note in pairs.notes)
@@ -215,7 +219,7 @@ def test_pairs_of_a_file_are_mixed_in(tmp_path: Path, text: PairText) -> None:
 
 def test_a_file_without_usable_pairs_is_an_error(tmp_path: Path) -> None:
     texts = write_ragged(id_lists([[60], [1]]), tmp_path / "pairs", vocab_size=50)
-    with pytest.raises(InputError, match="no pair"):
+    with pytest.raises(InputError, match="every pair in the file"):
         FilePairs.of(texts)
 
 
@@ -235,7 +239,7 @@ def test_one_document_has_no_negatives(tmp_path: Path) -> None:
 def test_a_text_that_is_nearly_one_document_is_warned_of(tmp_path: Path) -> None:
     nearly = made_text(tmp_path, [("a", "train", [[n, n + 1] for n in range(9)]), ("b", "train", [[3, 4]])])
     (note,) = Pairs(nearly, settings(pair_deletion=1)).notes
-    assert "82% of the negatives" in note  # 0.9² + 0.1²
+    assert "82% of the negative examples" in note  # 0.9² + 0.1²
 
 
 def test_hashes_tell_texts_apart() -> None:
@@ -276,7 +280,7 @@ def test_the_first_two_columns_of_text_are_the_pairs(name: str, tmp_path: Path) 
     [
         (b'{"a": "one text"}', "two texts"),
         (b"no json", "the line is not valid JSON"),
-        (b'["a", "b"]\n{"', "not a line"),
+        (b'["a", "b"]\n{"', "the line is not valid JSON"),
         ('["a", "b"]\n["caf\u00e9", "b"]'.encode("latin-1"), "the line is not valid JSON"),
         (gzip.compress(b'["a", "b"]', mtime=0), "the line is not valid JSON"),
     ],

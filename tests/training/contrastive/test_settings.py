@@ -56,9 +56,9 @@ def test_what_cannot_stand_together_is_named(
     [
         (BERT, {"encoder": "static"}, 'command = "train static"'),
         (TABLE, {"encoder": "transformer"}, "wordpipe train contrastive for a transformer"),
-        (TABLE, {"preset": "tiny"}, "unknown setting 'preset': it is a setting of wordpipe train contrastive"),
-        (TABLE, {"pair_dropout": 0.5}, "'pair_dropout': it is a setting of wordpipe train contrastive"),
-        (BERT, {"lsi_weight": 1.0}, "'lsi_weight': it is a setting of wordpipe train static"),
+        (TABLE, {"preset": "tiny"}, "unknown setting 'preset': this setting belongs to wordpipe train contrastive"),
+        (TABLE, {"pair_dropout": 0.5}, "'pair_dropout': this setting belongs to wordpipe train contrastive"),
+        (BERT, {"lsi_weight": 1.0}, "'lsi_weight': this setting belongs to wordpipe train static"),
     ],
 )
 def test_a_setting_of_the_other_encoder_is_answered_with_its_command(encoder, values, said):

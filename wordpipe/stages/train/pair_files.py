@@ -116,7 +116,9 @@ class Prefixes:
             )
         if self.missing:
             job.counts["pairs_without_prefix"] = self.missing
-            job.warn(f"pairs with no prefix, because the field {self.field!r} has no text: {self.missing:,}")
+            job.warn(
+                f"number of pairs without a prefix, because the field {self.field!r} has no text: {self.missing:,}"
+            )
 
 
 def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
@@ -256,10 +258,10 @@ def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes)
     job.counts |= {f"pairs_left_out_{why}": count for why, count in left_out.items() if count}
     # long pairs, and a split without pairs
     if long := long_source + long_target:
-        part = "the two texts together are" if data.together else "a text is"
+        why = "the two texts together are" if data.together else "one of the texts is"
         job.warn(
-            f"pairs left out, because {part} longer than {data.seq_len:,} positions: {long:,}. Use a larger --seq-len to "
-            "keep more pairs"
+            f"{long:,} of the pairs are left out, because {why} longer than {data.seq_len:,} positions. Use a larger "
+            "--seq-len to keep more pairs"
         )
     if not writers["train"].n_pairs:
         raise InputError(
