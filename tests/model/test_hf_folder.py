@@ -227,7 +227,8 @@ def test_one_weight_under_two_names_is_refused():
     files = files_of(small_model("decoder", "classic"))
     twice = with_weights(files, lambda w: w.update({"wte.weight": torch.zeros(96, 32)}))
     with pytest.raises(
-        ArtifactError, match=r"the folder has transformer\.wte\.weight under two names; got (transformer\.)?wte\.weight"
+        ArtifactError,
+        match=r"the folder has the weight transformer\.wte\.weight under two names; got (transformer\.)?wte\.weight",
     ):
         load(twice)
 

@@ -177,5 +177,5 @@ def test_heads_load_on_both_sides(kind, tmp_path):
 def test_a_sequence_that_is_read_at_its_end_is_refused():
     files: dict[str, bytes] = {}
     save_headed(start_headed(ours_of({}), HeadConfig("sequence", ("a", "b")), 7), files.__setitem__)
-    with pytest.raises(ArtifactError, match=r"this summary_type; got 'last'; expected 'first'"):
+    with pytest.raises(ArtifactError, match=r"this value of summary_type; got 'last'; expected 'first'"):
         load_headed(edited(files, summary_type="last").__getitem__, files)

@@ -130,7 +130,7 @@ def test_too_few_vectors_are_refused(n_found):
 
 def test_vectors_that_do_not_fit_are_refused():
     model, broken = new_model(small_config("encoder"), 0), word_vectors(8)
-    with pytest.raises(ArtifactError, match="do not fit"):
+    with pytest.raises(ArtifactError, match="does not match the vocabulary"):
         init_embeddings(model, word_vectors(8, n=97), np.ones(97, dtype=bool), seed=1)
     broken[3, 3] = np.inf
     with pytest.raises(ArtifactError, match="not finite"):
@@ -168,7 +168,7 @@ def test_vectors_of_no_length_are_no_beginning():
         begun_as_mean(np.zeros((96, 8), np.float32))
     for vectors, message in (
         (np.full((96, 8), np.nan, np.float32), "not finite"),
-        (word_vectors(8, n=97), "do not fit"),
+        (word_vectors(8, n=97), "does not match the vocabulary"),
     ):
         with pytest.raises(ArtifactError, match=message):
             begun_as_mean(vectors)

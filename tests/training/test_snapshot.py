@@ -135,7 +135,7 @@ def test_threads_that_the_machine_lacks_are_not_taken(monkeypatch, before, expec
 
 def test_a_third_of_the_rate_is_advised_unless_that_is_wild():
     error = diverged(7, loss=float("inf"), norm=1.0, lr=3e-4, newest=Path("step-5"))
-    assert "--lr 0.0001; the last good checkpoint is step-5" in str(error.hint)
-    assert "--lr 0.003; there is no checkpoint yet" in str(
+    assert "--lr 0.0001 (the last good checkpoint is step-5)" in str(error.hint)
+    assert "--lr 0.003 (there is no checkpoint yet)" in str(
         diverged(1, loss=0, norm=float("nan"), lr=9, newest=None).hint
     )

@@ -354,7 +354,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="embed",
         makes="sentences",
-        summary="Turn texts into unit vectors with a text encoder, a model or word vectors.",
+        summary="Turn texts into unit vectors (with a text encoder, a model or word vectors).",
         arguments=(_ENCODER, _CORPUS),
         function="wordpipe.stages.encode.embed:embed",
         settings="wordpipe.encoders.settings:EmbedSettings",
@@ -380,7 +380,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="cluster",
         makes="clusters",
-        summary="Group texts into clusters, with typical words and texts of each cluster.",
+        summary="Group texts into clusters (with typical words and texts of each cluster).",
         arguments=(Argument("SENTENCES", ("sentences",), "a sentences artifact"),),
         function="wordpipe.stages.encode.cluster_duplicates:cluster",
         settings="wordpipe.search.settings:ClusterSettings",
@@ -474,7 +474,7 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="run", summary="Make the missing or stale stages of a pipeline, in order.",
             function="wordpipe.pipeline.run:run_pipeline",
             terminal="wordpipe.cli.stage:run", needs_mb=0, section=_PIPELINES),
-    Command(name="status", summary="Show which stages of a pipeline are stale, why they are stale, and their cost.",
+    Command(name="status", summary="Show the stale stages of a pipeline, the reasons and the cost.",
             function="wordpipe.pipeline.run:pipeline_status",
             terminal="wordpipe.cli.stage:status", needs_mb=0, section=_PIPELINES),
     Command(name="help", summary="Show the help of a command; with --all, show every option.",
@@ -486,7 +486,7 @@ COMMANDS = {name: command for name, command in TABLE.items() if isinstance(comma
 """The commands that make artifacts."""
 GROUPS = {
     "train": "Train word vectors, a transformer or a text encoder.",
-    "evaluate": "Measure and compare the quality of tokenizers, vectors, models and searches.",
+    "evaluate": "Compare the quality of tokenizers, vectors, models and searches.",
 }
 """First word of commands of two → the line of the page of all commands."""
 
