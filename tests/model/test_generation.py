@@ -357,7 +357,7 @@ def test_no_run_of_tokens_comes_twice():
 def test_what_cannot_be_continued_is_refused():
     with pytest.raises(ConfigError, match="needs a decoder"):
         generation(lively(small_config("encoder")))
-    with pytest.raises(ConfigError, match="decoder, 0 tokens"):
+    with pytest.raises(ConfigError, match="decoder, 0 prompt tokens"):
         generation(lively(small_config("decoder")), [])
     broken = lively(small_config("decoder"))
     with torch.no_grad():

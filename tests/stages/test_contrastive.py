@@ -209,7 +209,7 @@ def test_pairs_of_a_file_are_read_and_recorded_by_their_content(built, tmp_path)
 def test_a_share_of_few_held_out_texts_is_given_as_a_count(pairs, nearest, said):
     notes, trainer = [], SimpleNamespace(metrics={"valid_nearest": nearest, "valid_pairs": pairs})
     run_file._note_validation(SimpleNamespace(note=notes.append), trainer, SimpleNamespace(step=9, loss=1.5))
-    assert notes == [f"step 9: validation loss 1.5000, {said}"]
+    assert notes == [f"step 9: validation loss 1.5000; the matching text {said}"]
 
 
 def test_titles_come_from_the_corpus_and_are_missed_where_it_is_gone(chain, tmp_path):

@@ -263,7 +263,7 @@ def test_of_several_seeds_those_that_were_begun_are_finished(chain):
     made = wordpipe.finish(chain / "half")
     whole = ending_of(made)["of"]
     assert 2 * ending_of(made)["at"] == whole
-    assert any("no usable checkpoint of seed 2" in text for text in made.warnings)
+    assert any("no usable checkpoint for seed 2" in text for text in made.warnings)
     stop(train, source, chain / "half", **settings | {"epochs": 30})
     first, second = stopped_runs(chain / "half")
     assert (first.state.name, second.state.name[:7]) == ("seed-1", "seed-1-")

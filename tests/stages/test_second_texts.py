@@ -101,7 +101,7 @@ def test_pairs_that_are_too_long_together_are_left_out_counted_and_said(tokens, 
         made.counts["pairs_left_out_long"] == long == 50 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
     )
     assert any(
-        f"{long} of the pairs are left out, because the two texts together are longer than 14 positions" in note
+        f"left out: {long}. In these pairs, the two texts together are longer than 14 positions" in note
         for note in said
     )
     with pytest.raises(InputError, match="no pair of texts for the training"):

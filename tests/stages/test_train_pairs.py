@@ -204,7 +204,7 @@ def test_long_pairs_are_left_out_counted_and_said(tokens, tmp_path):
     made = trained(tokens, tmp_path / "model", seq_len=8, run=RunOptions(report=said))
     left = made.counts["pairs_left_out_long_source"] + made.counts.get("pairs_left_out_long_target", 0)
     assert left == 120 - made.counts["pairs_train"] - made.counts["pairs_valid"] > 0
-    assert any(f"{left} pairs are left out" in note and "--seq-len" in note for note in said.notes)
+    assert any(f"pairs that are left out: {left}." in note and "--seq-len" in note for note in said.notes)
 
 
 def test_a_prefix_stands_before_every_source(tokens, tmp_path):

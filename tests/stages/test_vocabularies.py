@@ -388,7 +388,10 @@ def test_special_tokens_of_other_ids_are_refused(tokens, tmp_path):
     forge_file(tmp_path / "other", "tokenizer_b.json", swapped.encode())
     with pytest.raises(ArtifactError, match="different ids for their special tokens") as caught:
         trained(tmp_path / "other", tmp_path / "x")
-    assert (caught.value.got, "eos_id" in caught.value.got or "bos_id" in caught.value.got) == ("bos_id 6", True)
+    assert (caught.value.got, "eos_id" in caught.value.got or "bos_id" in caught.value.got) == (
+        "the id 6 for bos_id",
+        True,
+    )
 
 
 def test_a_folder_with_two_vocabularies_fills_no_gaps_and_says_what_it_lacks(model, tmp_path):

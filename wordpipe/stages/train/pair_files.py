@@ -260,8 +260,8 @@ def write_pairs(job: Job, source: Artifact, data: PairTexts, prefixes: Prefixes)
     if long := long_source + long_target:
         why = "the two texts together are" if data.together else "one of the texts is"
         job.warn(
-            f"{long:,} of the pairs are left out, because {why} longer than {data.seq_len:,} positions. Use a larger "
-            "--seq-len to keep more pairs"
+            f"number of pairs that are left out: {long:,}. In these pairs, {why} longer than {data.seq_len:,} positions. "
+            "Use a larger --seq-len to keep more pairs"
         )
     if not writers["train"].n_pairs:
         raise InputError(
