@@ -31,7 +31,7 @@ def test_what_is_no_score_makes_no_classes_of_scores_and_is_left_out(odd):
 @pytest.mark.parametrize("odd", ["good", "1,5", "10 %"])
 def test_a_word_among_scores_is_refused(odd):
     with pytest.raises(
-        InputError, match=rf"in\.csv:60: most labels are numbers, but 1 of 60 labels are not; got '{odd}'"
+        InputError, match=rf"in\.csv:60: most labels are numbers, but 1 of 60 labels are not numbers; got '{odd}'"
     ):
         _ = task_of([*SCORES, odd]).problem
     assert task_of([*SCORES, odd], problem="single").problem == "single_label"

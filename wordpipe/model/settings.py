@@ -39,15 +39,15 @@ class GenerateSettings(Settings):
     )
     beams: int | None = setting(
         None,
-        f"number of beams in the beam search of an encoder-decoder (1 = no beam search); default: {_BEAMS}, or 1 with "
+        f"number of beams in the beam search of an encoder-decoder, 1 = no beam search; default: {_BEAMS}, or 1 with "
         "a temperature",
         ge=1,
         le=1_000,
     )
     n_best: int = setting(
         1,
-        "number of best target texts for each source text (at most the number of beams); if above 1, each output "
-        "line has source number, rank, score and text, separated by tabs",
+        "number of best targets per source text, each on a line with source number, rank, score and text; the line "
+        "is separated by tabs, and for 1 target it has only the text; at most the number of beams",
         ge=1,
         le=1_000,
     )
@@ -76,11 +76,11 @@ class GenerateSettings(Settings):
         ge=0,
         le=100,
     )
-    top_k: int = setting(0, "sample only from this number of most probable tokens; 0 = all tokens", ge=0, le=10**6)
+    top_k: int = setting(0, "number of most probable tokens to sample from, 0 = all tokens", ge=0, le=10**6)
     # Holtzman et al. 2020, table 1: text sampled so is about as surprising as people's (perplexity 13.1 and 12.4)
     top_p: float = setting(
         0.95,
-        "nucleus sampling: sample only from the most probable tokens with this total probability; 1 = all tokens",
+        "total probability of the most probable tokens to sample from, 1 = all tokens (nucleus sampling)",
         gt=0,
         le=1,
     )
