@@ -368,7 +368,7 @@ def test_what_is_no_table_of_texts_says_what_would_be(sources, kind, what, tmp_p
 
 @pytest.mark.parametrize(
     ("text", "k", "what"),
-    [(["sea", "bread"], 3, "query takes one text; got list"), (5, 3, "one text"), ("sea", 0, "from 1 up; got 0"),
+    [(["sea", "bread"], 3, "query takes one text; got list"), (5, 3, "one text"), ("sea", 0, "at least 1; got 0"),
      ("sea", "3", "got '3'")],
 )  # fmt: skip
 def test_a_query_is_one_text_and_k_a_number(built, text, k, what):
@@ -402,9 +402,9 @@ def test_every_kind_is_opened_says_what_it_is_and_gives_its_rows(built, kind):
         assert table.num_rows > 0
         name = table.schema.names[-1]
         assert opened.batches([name]).read_all() == table.select([name])
-        with pytest.raises(ConfigError, match="no column of this name"):
+        with pytest.raises(ConfigError, match="no column with this name"):
             opened.batches(["colour"])
-        with pytest.raises(ConfigError, match="no table of this name"):
+        with pytest.raises(ConfigError, match="no table with this name"):
             opened.batches(table="colours")
         if kind != "model":
             assert len(opened) == table.num_rows

@@ -37,7 +37,7 @@ def test_a_table_and_its_json_say_the_same(cli, root):
     assert rows["positions"] == ["32", "32"]
     assert "the split valid: " in table.err
     assert "both sides of a token have an easier task" in table.err
-    assert "a longer context helps" not in table.err
+    assert "longer sequences help" not in table.err
     assert "\x1b" not in table.out
 
 
@@ -45,7 +45,7 @@ def test_what_the_table_does_not_say(cli, root):
     result = cli(
         "evaluate", "model", root / "decoder", root / "longer", "--data", root / "corpus", "--split", "train", *QUICK
     )
-    assert "a longer context helps" in result.err
+    assert "longer sequences help" in result.err
     assert result.err.count("was trained on this text") == 2
     quiet = cli("evaluate", "model", root / "encoder", "--data", root / "corpus", "-q", *QUICK)
     assert (quiet.code, quiet.err) == (0, "")

@@ -52,10 +52,10 @@ def test_a_table_and_its_json_say_the_same(cli, built, data):
     assert re.search(r"hybrid, 0\.\d\d dense", table.out)
     assert "4 documents, 4 judged queries, 4 judgements" in table.err
     assert "wordpipe train static --goal search" in table.err
-    for told in ("mean of words: cosine", "dense: cosine", "the vectors add", "random vectors: hybrid"):
+    for told in ("mean of words: cosine", "dense: cosine", "compared with BM25, 2 searches", "random vectors: hybrid"):
         assert told in table.err
     assert "1 judged queries have no text" in table.err
-    assert "BM25: nothing found for 2 queries" in table.err
+    assert "BM25 found nothing for 2 queries" in table.err
     quiet = cli(*args, "-q", "--drop-identical", "--weight", 0.5)
     assert quiet.err == ""
     assert "hybrid, 0.50 dense" in quiet.out

@@ -67,7 +67,7 @@ def test_a_table_and_its_json_say_the_same(cli, model, files):
         assert f": {signature}\n" in table.out
     first = found["samples"][0]
     assert f"sample 1\nsource     {first['source']}\nreference  {first['references'][0]}\noutput" in table.out
-    assert "3 pairs\n1 pair without a target left out\n1 source also in the training pairs\n" in table.err
+    assert "3 pairs\nleft out: 1 pair without a target\nalso in the training pairs: 1 source\n" in table.err
     empty = {one["name"]: one["counts"]["outputs_empty"] for one in found["systems"]}
     assert empty["nearest"] == 1
     assert "the nearest in training: 1 empty output\n" in table.err
@@ -80,9 +80,9 @@ def test_what_is_cut_or_missing_is_said(cli, model, files):
     long = " ".join(["bees"] * 60)
     (files / "data.tsv").write_text(f"{long}\tx\nbees\t{long}\n")
     told = cli(*arguments(model, files)[:5], "--max-tokens", 2, "--draws", 0, "--device", "cpu").err
-    assert re.search(r"model: 1 source longer than the model can read, \d+ tokens not read\n", told)
-    assert "model: 1 reference longer than the model can read: the loss covers only the beginning\n" in told
-    assert told.endswith("without --train there is no baseline of the nearest training pair\n")
+    assert re.search(r"model did not read \d+ tokens of 1 source: the model cannot read longer sources\n", told)
+    assert "model read only the beginning of 1 reference, so the loss covers only this part\n" in told
+    assert told.endswith("to add the nearest training pair as a baseline, use --train\n")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_table_and_its_json_say_the_same(cli, built, sets):
     assert "Spearman" in table.out
     assert not set(table.out + table.err) & {"\x1b", "\x07"}
     assert "3 unknown words in dev: calm, xyzzy, 31m\n" in table.err
-    assert "2 pairs without a score left out" in table.err
+    assert "left out: 2 pairs without a score" in table.err
     bare = cli(*args, "-q", "--no-floors")
     assert bare.err == ""
     assert len(rows_of(bare.out)["dev (4 pairs)"]) == 1

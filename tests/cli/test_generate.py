@@ -102,8 +102,8 @@ def test_an_empty_prompt_is_a_prompt_and_none_is_an_error(asked, monkeypatch, mo
 def test_what_the_model_did_not_read_is_said(asked):
     found = asked("honey " * 50, "--no-verify")
     assert found.code == 0
-    assert "tokens, but the model reads at most 48: the first" in found.err
-    assert "once the model continued from the last 24 tokens only" in found.err
+    assert "tokens, but the model reads at most 48 tokens: the first" in found.err
+    assert "the model kept only the last 24 tokens and continued (once)" in found.err
     assert asked("honey " * 50, "-q").err == ""
     assert "15 tokens in" in asked("honey", "-v").err
 

@@ -53,7 +53,7 @@ def test_every_line_has_a_line(asked, model, tmp_path):
     assert (found.code, found.out) == (0, want)
     assert found.out.count("\n") == 5
     assert found.out.splitlines()[1] == found.out.splitlines()[3] == ""
-    assert "2 of 5 sources were empty, and so are their targets\n" in found.err
+    assert "2 of 5 sources were empty, so the targets are empty too\n" in found.err
     assert asked("--prompts", tmp_path / "german", "-q").err == ""
     assert asked(piped="".join(f"{line}\n" for line in LINES)).out == want
 
@@ -115,7 +115,7 @@ def test_what_was_cut_and_what_did_not_end_is_said(asked, tmp_path):
     found = asked("Honey", "--temperature", 50, "--samples", 40, "--max-tokens", 2)
     assert "targets were cut off at the maximum number of tokens: raise --max-tokens" in found.err
     assert asked("Honey", "--temperature", 50, "--samples", 40, "-q").err == ""
-    assert "no target can have more tokens than the model's 48 positions" in asked("Honey", "--max-tokens", 99).err
+    assert "the model has 48 positions, so no target can have more tokens" in asked("Honey", "--max-tokens", 99).err
     assert "1 sentence in " in asked("Honey", "-v").err
     assert "sentences/s" in asked("Honey", "-v").err
 

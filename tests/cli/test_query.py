@@ -176,7 +176,7 @@ def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path
     index = wordpipe.index(tmp_path / "s", output=tmp_path / "index").path
     asked = cli("query", index, "W-21")
     assert asked.code == 3
-    assert asked.err.endswith("""hint: a record has this id: --where "id = 'W-21'" shows the record\n""")
+    assert asked.err.endswith("""hint: a record has this id; to see the record, use --where "id = 'W-21'"\n""")
     assert "it is the id" not in cli("query", index, "W-'99").err
     alone = cli("query", index, "--where", "id = 'W-21'", "--json", piped="")
     assert [json.loads(line)["id"] for line in alone.out.splitlines() if "rank" in line] == ["W-21"]

@@ -361,7 +361,7 @@ def test_a_killed_index_goes_on_with_another_engine(ray_here, some_words, tmp_pa
     run = RunOptions(engine="ray", report=told.append)
     again = wordpipe.index(source, output=tmp_path / "i", type="ivf-pq", run=run)
     notes = [one.note for one in told if one.note]
-    assert any("continuing a stopped run: the lists are already trained" in note for note in notes)
+    assert any("continuing a stopped run: the lists of the index are already trained" in note for note in notes)
     assert any("continuing a stopped run: 3 of " in note for note in notes)
     assert "training" not in {one.phase for one in told}
     assert again.digest == wordpipe.index(source, output=tmp_path / "whole", type="ivf-pq").digest
@@ -393,13 +393,13 @@ def test_what_of_an_index_is_not_sent_away_is_said(ray_here, some_words, tmp_pat
     rows, said = texts(1_200, 5), []
     run = RunOptions(engine="ray", report=lambda one: said.append(one.note or ""))
     wordpipe.index(some_words(rows), output=tmp_path / "i", run=run)
-    assert "an index of 1,200 vectors is flat: it is filled in this process, without shards" in said
+    assert "an index of 1,200 vectors is flat, so this process builds the index without shards" in said
     said.clear()
     wordpipe.index(tmp_path / "s", output=tmp_path / "i", type="ivf-pq", run=run)
     assert not any("in this process" in note for note in said)
     some_words(changed(rows, texts(5, 6, "new"), 3))
     wordpipe.index(tmp_path / "s", output=tmp_path / "i", type="ivf-pq", update=True, run=run)
-    assert "an update changes the index in this process, without shards" in said
+    assert "this process updates the existing index without shards" in said
 
 
 def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, monkeypatch, ray_here):

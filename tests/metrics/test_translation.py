@@ -200,7 +200,7 @@ class TestAnswers:
 def test_references_that_are_not_one_for_each_are_refused(measure):
     with pytest.raises(ValueError, match="2 hypotheses, but 1 references"):
         measure(["a", "b"], [["a", "b"]])
-    with pytest.raises(ValueError, match="no reference for hypothesis 1"):
+    with pytest.raises(ValueError, match="hypothesis 1 has no reference"):
         measure(["a", "b"], ["a", ()])
 
 

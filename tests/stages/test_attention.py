@@ -209,7 +209,7 @@ def test_what_is_cut_and_what_flatters_is_said(models, tmp_path):
 def test_a_text_that_is_gone_is_asked_for(models, tmp_path):
     moved = tmp_path / "elsewhere" / "model"
     shutil.copytree(models / "encoder", moved)
-    with pytest.raises(InputError, match="trained on was not found") as caught:
+    with pytest.raises(InputError, match="training text of the model was not found") as caught:
         doctor(moved, sample=200)
     assert "--data" in str(caught.value.hint)
 

@@ -119,7 +119,7 @@ def test_a_text_that_comes_again_is_one_central_text_and_clusters_without_text_a
     clusters, _ = tables(tmp_path / "c")
     assert sorted(tuple(c["central"]) for c in clusters) == [("bread",), ("sea",)]
     assert made.counts["clusters"] == 2
-    assert any("only 2 of 5 clusters have any text" in note for note in notes)
+    assert any("only 2 of 5 clusters contain texts" in note for note in notes)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -130,7 +130,7 @@ def test_very_few_texts_have_clusters_too(tmp_path, n):
 
 
 def test_more_clusters_than_texts_and_numbers_of_no_clusters_are_refused(sentences, tmp_path):
-    with pytest.raises(InputError, match="more clusters than texts"):
+    with pytest.raises(InputError, match="larger than the number of texts"):
         wordpipe.cluster(sentences[0], output=tmp_path / "c", k=301)
     for k in (0, -1, "many"):
         with pytest.raises(ConfigError):

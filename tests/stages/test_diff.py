@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused(pair: tuple[Path, Path], tmp_path: P
     tokens = write(tmp_path / "tokens", names(), np.ones(N), clustered(N, DIM, 6), unit="token")
     with pytest.raises(ArtifactError, match="differ in unit; got token") as refused:
         diff(pair[0], tokens)
-    assert refused.value.hint == "train both with --unit word"
+    assert refused.value.hint == "train both tables with --unit word"
     narrow = write(tmp_path / "narrow", names(), np.ones(N), clustered(N, 5, 6))
     with pytest.raises(ArtifactError, match="differ in dim; got 5; expected 12"):
         diff(pair[0], narrow)

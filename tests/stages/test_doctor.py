@@ -67,8 +67,10 @@ def test_the_screen_shows_before_and_after(sick):
     assert next(line.split() for line in lines if "no transform" in line) == ["no", "transform", "centre", "healthy"]
     cosine = next(line for line in lines if "mean cosine" in line)
     assert re.fullmatch(r" *mean cosine of two texts +sick 0\.\d\d +-?0\.0\d +-0\.1 to 0\.1 *", cosine)
-    assert "sick     all texts look alike: their vectors lie in a narrow cone, so a high score means little" in lines
-    assert lines[-2].endswith(' 0 with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):')
+    assert "sick     all texts have very similar vectors, so a high score means little" in lines
+    assert lines[-2].endswith(
+        ' 0 problems with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):'
+    )
     assert lines[-1] == f"  {doctor(sick)['mend']['command']}"
     code, shown, _ = asked(str(sick), "--json")
     assert json.loads(shown)["spaces"].keys() == {"none", "centre", "remove-components", "whiten"}
@@ -94,7 +96,7 @@ def test_crowded_words_of_another_program_are_mended_as_texts(tmp_path):
     words = made_words(tmp_path / "words", cone(300, 32, shift=90), [1] * 300)
     assert doctor(words)["mend"]["command"] == f"wordpipe embed {words} CORPUS -o SENTENCES --transform whiten"
     shown = asked(str(words))[1]
-    assert "all words look alike" in shown
+    assert "all words have very similar vectors" in shown
     index = tmp_path / "index"
     wordpipe.index(words, output=index)
     command = f"wordpipe embed MODEL CORPUS -o SENTENCES --transform whiten && wordpipe index SENTENCES -o {index}"
@@ -179,15 +181,15 @@ def test_vectors_that_find_are_healthy(finding):
     assert finds["trained"]
     shown = asked(str(finding))[1].splitlines()
     at = next(number for number, line in enumerate(shown) if line.startswith("search "))
-    assert shown[at] == "search   tested with 165 titles as queries for their text:"
+    assert shown[at] == "search   tested with 165 queries (each title must find its text):"
     assert shown[at + 1].startswith(f"         {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
-    assert shown[at + 1].endswith(" by both (nDCG@10; 1 is best)")
+    assert shown[at + 1].endswith(" by words and vectors (nDCG@10; 1 is best)")
     assert shown[at + 2].strip().startswith("without these vectors: 0.")
-    assert " by words asked twice, 0." in shown[at + 2]
+    assert " by words in 2 searches, 0." in shown[at + 2]
     assert shown[at + 2].endswith(" with random vectors")
     assert [line.strip() for line in shown[at + 3 : at + 5]] == [
         "healthy  vectors find as much as words, or more",
-        "(too optimistic: the vectors were trained on pairs of this kind)",
+        "(too optimistic, because the vectors were trained on pairs of this kind)",
     ]
     assert max(map(len, shown[at : at + 5])) <= 90
 
@@ -269,10 +271,10 @@ def test_no_transform_is_named_that_finds_less(of, built, tmp_path, monkeypatch)
     assert found["worse"] == {"transform": kind, "dense": seen["none"], "dense_after": 0.0}
     shown = asked(str(made))[1]
     assert (
-        f"--transform {kind} would make the space more even, but a search by vectors would find less (nDCG@10 0.00 instead"
+        f"--transform {kind} would spread the vectors more evenly, but a search by vectors would find less (nDCG@10 0.00 "
         in shown
     )
-    assert "now, 0 with --transform" not in shown
+    assert "now, 0 problems with --transform" not in shown
 
 
 @pytest.mark.slow
@@ -334,7 +336,7 @@ def test_what_cannot_be_measured_is_said(sick, finding, tmp_path, built):
     wordpipe.ingest(tmp_path / "short.txt", output=tmp_path / "corpus", documents="block")
     wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "short", unit="document", threads=1)
     finds = doctor(tmp_path / "short")["finds"]
-    assert finds["says"] == "there are too few texts of 12 words or more: only more text helps"
+    assert finds["says"] == "there are too few texts with 12 words or more: use more text"
     assert "search   not measured: there are too few texts" in asked(str(tmp_path / "short"))[1]
     assert "finds" not in doctor(built / "words")
 

@@ -106,7 +106,7 @@ def test_vectors_of_another_device_are_not_taken_over(built, tmp_path, texts, mo
     embedded(built / "words", tmp_path)
     monkeypatch.setattr(WordEncoder, "device", "cuda", raising=False)
     counts, updated, notes = embedded(built / "words", tmp_path)
-    assert "s was made with other settings (device): all texts are embedded again" in notes
+    assert "s was made with other settings (device), so all texts are embedded again" in notes
     assert (counts["texts_embedded"], updated.device) == (len(texts), "cuda")
     assert "units_reused" not in counts
 
@@ -126,7 +126,7 @@ def test_a_damaged_artifact_is_made_anew(built, tmp_path, texts, cli, flags):
     (tmp_path / "s" / "sentences-00000.parquet").write_bytes(b"damaged")
     result = cli("embed", built / "words", tmp_path / "c", "-o", tmp_path / "s", "--update", *flags)
     assert result.code == 0, result.err
-    assert ("cannot be used (wrong size): all texts are embedded" in result.err) == (not flags)
+    assert ("cannot be used (wrong size), so all texts are embedded" in result.err) == (not flags)
     assert wordpipe.verify(tmp_path / "s")["ok"]
 
 

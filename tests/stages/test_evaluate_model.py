@@ -258,5 +258,5 @@ def test_a_model_that_left_the_numbers_is_refused(evaluated, root, monkeypatch):
         return opened
 
     monkeypatch.setattr(stage, "open_model", broken)
-    with pytest.raises(ArtifactError, match="are not numbers"):
+    with pytest.raises(ArtifactError, match="are not finite numbers"):
         evaluated(root / "decoder", root / "corpus")

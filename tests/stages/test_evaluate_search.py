@@ -209,16 +209,16 @@ def test_the_table_and_its_last_line(cli, index, tmp_path):
     file = written(tmp_path / "q.tsv", [*ASKED, ("cheese", "no such note")])
     shown = cli("evaluate", "search", index, "--data", file, "--draws", 100)
     assert shown.code == 0, shown.err
-    kinds = ("both", "alone", "twice")
+    kinds = ("both", "alone", "2 searches")
     rows = [line.strip() for line in shown.out.splitlines() if any(kind in line for kind in kinds)]
     assert [row.split("  ")[0] for row in rows] == [
-        "words alone (BM25)", "vectors alone", "both", "words asked twice", "both, asked once",
+        "words alone (BM25)", "vectors alone", "both", "words, 2 searches", "both, 1 search",
         *(f"both, weight {weight}" for weight in (0.1, 0.3, 0.5, 0.7, 0.9)),
     ]  # fmt: skip
     assert "5 questions, 6 right answers" in shown.err
-    assert f"the first is 'no such note' ({file}:7); 1 question left out" in shown.err
+    assert f"the first line: 'no such note' ({file}:7); left out: 1 question" in shown.err
     last = shown.err.rstrip().splitlines()[-1]
-    assert "no way finds measurably more than words alone" in last
+    assert "no search is significantly better than words alone" in last
     assert "--mode lexical" in last
     found = json.loads(cli("evaluate", "search", index, "--data", file, "--draws", 0, "--json").out)
     assert found["evaluated"] == "search"

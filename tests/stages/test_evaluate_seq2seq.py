@@ -189,7 +189,7 @@ def test_without_sacrebleu_the_others_are_measured(data, monkeypatch):
     found = evaluated([], data)
     assert {*found["systems"][0]["metrics"]} == {"rouge_l", "exact_match"}
     assert found["signatures"] == {}
-    assert any("not measured: sacrebleu" in line and "pip install" in line for line in found.remarks)
+    assert any("not measured, because sacrebleu" in line and "pip install" in line for line in found.remarks)
 
 
 # ---- baselines

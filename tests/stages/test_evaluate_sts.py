@@ -240,7 +240,7 @@ def test_nothing_is_lost_or_changed(rows):
     [
         (b"", "no pair"),
         (b"\n \n", "no pair"),
-        (b"one sentence\nand another\n", "no two neighbouring columns"),
+        (b"one sentence\nand another\n", "no two columns of sentences"),
         (b"a b,c d\ne f,g h\n", "no column of scores"),
         (b"1.5,a b,c d,2.5\n3.5,e f,g h,1.5\n", "two columns could"),
         ("".join(f"a b,c d,{n}\n" for n in range(20)).encode() + b"e f,g h,x\n", r"file:21.*'x'"),

@@ -100,7 +100,7 @@ def test_a_refused_export_leaves_nothing(tokens, tmp_path):
         stage.export(tokens, "morse", tmp_path / "x")
     with pytest.raises(ArtifactError, match="wrong kind"):
         stage.export(tokens, "word2vec-text", tmp_path / "x")
-    with pytest.raises(ConfigError, match="is written to a file"):
+    with pytest.raises(ConfigError, match="can be written only to a file"):
         stage.export(tokens, "tiktoken", tmp_path)
     assert names(tmp_path) == before
 
@@ -219,7 +219,7 @@ def test_the_screen_says_how_many(sentences, tmp_path):
 
 
 def test_what_cannot_be_is_refused(sentences, tmp_path):
-    with pytest.raises(ConfigError, match="is written to a file"):
+    with pytest.raises(ConfigError, match="can be written only to a file"):
         stage.export(sentences, "npy", tmp_path)
     with pytest.raises(ConfigError, match="of kind sentences cannot be exported in this format"):
         stage.export(sentences, "glove", tmp_path / "x")

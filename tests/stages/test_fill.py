@@ -194,7 +194,7 @@ def test_an_artifact_of_denoising_fills_and_one_of_pairs_does_not(models, tokeni
         command = "train seq2seq"
 
     pairs = artifact_of(pair_files(tokenizers["t5"], "t5"), tmp_path / "pairs", Pairs())
-    with pytest.raises(ArtifactError, match="was not trained to restore texts") as error:
+    with pytest.raises(ArtifactError, match="was not trained for denoising") as error:
         fill(pairs, asked)
     assert "train seq2seq" in error.value.got
     assert "wordpipe train denoising" in error.value.hint
@@ -204,9 +204,9 @@ def test_an_artifact_of_denoising_fills_and_one_of_pairs_does_not(models, tokeni
         values = json.loads(files[name])
         files[name] = json.dumps({key: value for key, value in values.items() if "mask" not in key}).encode()
     files["tokenizer.json"] = maskless.encode()
-    with pytest.raises(ArtifactError, match="was not trained to restore texts") as error:
+    with pytest.raises(ArtifactError, match="was not trained for denoising") as error:
         fill(folder_of(files, tmp_path / "maskless"), asked)
-    assert error.value.got == "a tokenizer without sentinels and mask"
+    assert error.value.got == "a tokenizer without sentinel and mask tokens"
 
 
 def test_a_long_text_is_cut_around_its_masks(models):
@@ -226,7 +226,9 @@ def test_what_cannot_be_filled_is_refused(models):
         with pytest.raises(InputError, match="no mask to fill") as error:
             fill(models[style], "no mask", **QUICK)
         assert "[MASK]" in error.value.hint
-        with pytest.raises(ConfigError, match="more candidates than the search can have beams"):
+        with pytest.raises(ConfigError, match="larger than the maximum number of beams"):
             fill(models[style], "a [MASK]", top_k=1_001, **QUICK)
-    with pytest.raises(InputError, match="more masks than the tokenizer has sentinels; got 5; expected at most 4"):
+    with pytest.raises(
+        InputError, match="more masks than the tokenizer has sentinel tokens; got 5; expected at most 4"
+    ):
         fill(models["t5"], "[MASK] " * 5, **QUICK)

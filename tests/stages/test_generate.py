@@ -100,7 +100,7 @@ def test_an_empty_prompt_begins_a_text(models):
     assert made.text
     opened = open_model(models["artifact"])
     bare = type(opened)(**{**vars(opened), "before": (), "special": {"eos": 6}})
-    with pytest.raises(ConfigError, match="no token that begins a text"):
+    with pytest.raises(ConfigError, match="no token for the beginning of a text"):
         continued(bare, "")
     assert continued(type(opened)(**{**vars(opened), "before": ()}), "") == continued(opened, "")
 
@@ -183,7 +183,7 @@ def test_a_long_text_is_cut_around_its_masks(models):
 
 
 def test_a_model_of_the_other_kind_is_refused_with_the_command_for_it(models):
-    with pytest.raises(ArtifactError, match="wrong kind of model for this command: an encoder fills gaps") as error:
+    with pytest.raises(ArtifactError, match="wrong kind of model for this command: an encoder fills masks") as error:
         continued(models["encoder bpe"])
     assert "wordpipe fill" in error.value.hint
     with pytest.raises(ArtifactError, match="wrong kind of model for this command: a decoder continues texts") as error:

@@ -121,7 +121,7 @@ def test_a_format_that_does_not_go_with_it(tmp_path, imported):
     with pytest.raises(ConfigError, match="is a folder"):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", format="numpy")
     wordpipe.export(imported, "numpy", tmp_path / "np")
-    with pytest.raises(ConfigError, match="is one file"):
+    with pytest.raises(ConfigError, match="is a single file"):
         wordpipe.import_words(tmp_path / "np", output=tmp_path / "w", format="glove")
     with pytest.raises(ConfigError, match="--tokenizer"):
         wordpipe.import_words(tmp_path / "small.txt", output=tmp_path / "w", unit="token")

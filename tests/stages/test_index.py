@@ -31,7 +31,7 @@ def test_an_update_answers_as_a_rebuild_does(tmp_path):
     assert {name: made.counts[name] for name in ("vectors", "kept", "added", "removed")} == {
         "vectors": 1_610, "kept": 1_580, "added": 30, "removed": 20,
     }  # fmt: skip
-    assert not any("anew" in note for note in notes)
+    assert not any("a new index is built" in note for note in notes)
     assert wordpipe.verify(tmp_path / "i")["ok"]
     with Artifact(tmp_path / "i") as found, Artifact(tmp_path / "s") as source:
         assert found.manifest.facts["changed_since_built"] == 50
@@ -51,7 +51,7 @@ def test_an_update_of_what_is_built_anew_has_the_bytes_of_a_rebuild(kind, tmp_pa
     wordpipe.index(words(tmp_path / "s", rows), output=tmp_path / "i", **settings)
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     made, notes = notes_of(tmp_path / "s", output=tmp_path / "i", update=True, **settings)
-    assert ("a hnsw index cannot be updated: building a new index" in notes) == (kind == "hnsw")
+    assert ("a hnsw index cannot be updated, so a new index is built" in notes) == (kind == "hnsw")
     anew = wordpipe.index(tmp_path / "s", output=tmp_path / "j", **settings)
     assert (made.counts["added"], made.counts["removed"]) == (5, 3)
     with Artifact(tmp_path / "i") as one, Artifact(tmp_path / "j") as other:
@@ -66,7 +66,7 @@ def test_an_update_says_why_it_builds_anew(tmp_path):
     settings = {"type": "ivf-pq", "threads": 1}
     assert any("nothing to update" in note for note in notes_of(source, output=index, update=True, **settings)[1])
     _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
-    assert any("a different seed" in note for note in notes)
+    assert any("a different value of seed" in note for note in notes)
     words(tmp_path / "s", changed(rows, texts(200, 3, "new"), 200))
     _, notes = notes_of(source, output=index, update=True, **settings, seed=2)
     assert any("more than a fifth" in note for note in notes)
@@ -214,7 +214,7 @@ def test_updates_of_updates_are_measured_by_the_same_queries_and_truly(tmp_path)
         rows = changed(rows, texts(40, 7 + step, f"new{step}"), 30)
         words(tmp_path / "s", rows)
         made, notes = notes_of(source, output=index, update=True, **settings)
-        assert not any("anew" in note for note in notes)
+        assert not any("a new index is built" in note for note in notes)
         vectors_ND = np.array(list(rows.values()))
         with Artifact(index) as found:
             held = read_held_out(found.read("held_out.npy"), len(rows), DIM, "here")
@@ -239,7 +239,7 @@ def test_what_reached_its_recall_and_no_longer_does_is_built_anew(tmp_path, monk
 
     monkeypatch.setattr(stage, "update_index", updated)
     made, notes = notes_of(source, output=index, update=True, **settings)
-    assert any("0.945 of the true 10 nearest: building a new index" in note for note in notes)
+    assert any("is only 0.945, so a new index is built" in note for note in notes)
     assert made.metrics["recall_at_10"] >= 0.95
 
 
@@ -251,10 +251,10 @@ def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
     assert missed.metrics["recall_at_10"] < 0.9
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     _, notes = notes_of(source, output=index, update=True, **settings)
-    assert not any("anew" in note for note in notes)
+    assert not any("a new index is built" in note for note in notes)
     monkeypatch.setattr("wordpipe.stages.search.index._RECALL_NOISE", -1.0)
     _, notes = notes_of(source, output=index, update=True, **settings)
-    assert any("building a new index" in note for note in notes)
+    assert any("a new index is built" in note for note in notes)
 
 
 def start(source: Path, output: Path) -> subprocess.Popen[bytes]:

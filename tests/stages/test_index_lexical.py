@@ -110,12 +110,12 @@ def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path
     assert made.counts["documents_kept"] == len(rows)
     wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document", threads=1)
     made = cli("index", tmp_path / "sentences", "-o", tmp_path / "index")
-    assert "which of them finds more was not measured: too few different texts to judge (fewer than 30 " in made.err
+    assert "the modes were not compared, because the texts are too similar: fewer than 30 " in made.err
     with Artifact(tmp_path / "index") as artifact:
         lexical = artifact.manifest.facts["lexical"]
         assert (lexical["mode"], lexical["measured"]) == ("hybrid", None)
     for name in ("sentences", "index"):
-        assert "not measured: too few different texts to judge" in cli("doctor", tmp_path / name).out
+        assert "not measured: the texts are too similar" in cli("doctor", tmp_path / name).out
 
 
 BEGINNINGS = (

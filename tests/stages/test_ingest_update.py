@@ -127,7 +127,7 @@ def test_other_settings_read_everything(here, reads, cli):
     reads.clear()
     result = cli("ingest", "in", "-o", "corpus", "--update", "--valid", "0.5", "--metadata", "year:int")
     assert result.code == 0
-    assert "valid was 0.2 and is now 0.5: all sources are read" in result.err
+    assert "valid was 0.2 and is now 0.5, so all sources are read" in result.err
     assert len(reads) == 6
 
 
@@ -157,7 +157,7 @@ def test_a_damaged_corpus_is_made_anew(here, reads, cli, flags):
     (here / "corpus" / "corpus-00000.parquet").write_bytes(b"damaged")
     result = cli("ingest", "in", "-o", "corpus", "--update", "--valid", "0.2", "--metadata", "year:int", *flags)
     assert result.code == 0, result.err
-    assert ("cannot be used (wrong size): all sources are read" in result.err) == (not flags)
+    assert ("cannot be used (wrong size), so all sources are read" in result.err) == (not flags)
     assert len(reads) == 6
     assert wordpipe.verify("corpus")["ok"]
 

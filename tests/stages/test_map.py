@@ -140,7 +140,7 @@ def test_without_umap_auto_is_pca_and_says_how_to_get_it(words, tmp_path, no_uma
     ("settings", "kind", "message"),
     [
         ({"near": "w7x"}, InputError, "'w7x' has no vector"),
-        ({"near": "w5"}, InputError, "is zero: the word has no neighbours"),
+        ({"near": "w5"}, InputError, "is zero, so the word has no neighbours"),
         ({"near": "w7", "only": "list.txt"}, ConfigError, "not both"),
         ({"only": "nowhere.txt"}, InputError, "the file does not exist"),
         ({"only": "unknown.txt"}, InputError, "no word of the list"),
@@ -172,7 +172,7 @@ def test_an_unknown_word_is_answered_with_suggestions(words, tmp_path, cli):
 def test_a_map_is_a_file(words, tmp_path, cli):
     result = cli("map", words, "-o", tmp_path)
     assert result.code == 2
-    assert "name a file with -o" in result.err
+    assert "give a file name with -o" in result.err
     assert cli("map", words, "-o", "-").code == 2
 
 

@@ -153,7 +153,7 @@ def test_models_of_pairs_want_pairs(base, coloured, tmp_path):
     )
     wordpipe.predict_corpus(tmp_path / "head", tmp_path / "pairs", output=tmp_path / "out", run=SAID)
     assert table_of(tmp_path / "out")["text_b"].to_pylist() == [row["other"] for row in rows]
-    with pytest.raises(InputError, match="no second texts") as caught:
+    with pytest.raises(InputError, match="has only single texts") as caught:
         wordpipe.predict_corpus(tmp_path / "head", coloured / "corpus", output=tmp_path / "x", run=SAID)
     assert "--text-b" in str(caught.value)
     found = wordpipe.evaluate_predictions(tmp_path / "head", tmp_path / "pairs", run=SAID, draws=50)

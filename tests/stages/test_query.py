@@ -200,7 +200,7 @@ def test_what_cannot_be_asked_is_refused(index, asked, message):
 def test_an_encoder_that_is_not_the_vectors_own_is_refused(made):
     with wordpipe.open(made / "index") as opened:
         opened.artifact.manifest.facts["encoder"]["digest"] = "0" * 64
-        with pytest.raises(ArtifactError, match=r"not the encoder that made its vectors.*expected 0000"):
+        with pytest.raises(ArtifactError, match=r"not the encoder that made the vectors of the index.*expected 0000"):
             opened.query(ASKED)
 
 
@@ -417,7 +417,7 @@ def test_a_least_score_or_vectors_alone_keep_their_scale(rare, asked):
         ),
         (
             {"where": "line = 1", "mode": "lexical"},
-            "rows, and none of these rows contains the words",
+            "rows, and none of these rows contains the words of the query",
             "--mode dense",
         ),
     ],

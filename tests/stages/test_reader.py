@@ -188,7 +188,7 @@ def test_an_index_and_passages_are_asked(reader, built, tmp_path):
     ).output.split("\t")
     assert plain[0] == "1"
     assert plain[2] in plain[4]
-    with pytest.raises(ConfigError, match="needs either an index or passages"):
+    with pytest.raises(ConfigError, match="give an index or passages"):
         wordpipe.ask(folder, "Who?", index=tmp_path / "i", passages=tmp_path / "c")
 
 

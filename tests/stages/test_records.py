@@ -103,8 +103,12 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
         assert (
             error.hint == f"values of label: {', '.join(sorted({r['label'] for r in made_records(1) if r['label']}))}"
         )
-        assert "see the columns and their values with" in opened.nothing_found(QueryOptions(where="year > 9999")).hint
-        assert "see the columns" in opened.nothing_found(QueryOptions(where="text = 'x'")).hint  # of many values none
+        assert (
+            "to see the columns and their values, use" in opened.nothing_found(QueryOptions(where="year > 9999")).hint
+        )
+        assert (
+            "to see the columns" in opened.nothing_found(QueryOptions(where="text = 'x'")).hint
+        )  # of many values none
 
 
 @pytest.mark.parametrize(
@@ -411,7 +415,7 @@ def test_an_update_has_the_rows_and_columns_of_a_fresh_corpus(here, seed):
             sorted((here / "in").iterdir())[rng.randrange(3)].unlink()
         made = corpus_of("in", update=True)
         fresh = corpus_of("in", output="fresh")
-        warnings = [one for one in made.warnings if "from the corpus, no longer found" not in one]
+        warnings = [one for one in made.warnings if "from the corpus (no longer found)" not in one]
         assert (made.recipe, warnings) == (fresh.recipe, fresh.warnings)
         with Artifact("corpus") as one, Artifact("fresh") as other:
             assert read_schema(one, "corpus").equals(read_schema(other, "corpus"), check_metadata=True)
@@ -488,7 +492,7 @@ def test_values_of_programs_become_what_records_have(here):
     [
         ({"text": "One."}, ConfigError, "put the dict into a list"),
         ([1, 2], ConfigError, "dicts such as"),
-        (5, ConfigError, "this is not a source of text"),
+        (5, ConfigError, "this value is not a source of text"),
         ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is not a mapping"),
         ([{"body": "A."}], InputError, "no field 'text' for the text; got body"),
     ],
@@ -584,7 +588,10 @@ def test_a_condition_on_a_field_that_became_the_title_or_the_id_names_it(tmp_pat
     for name, became in (("name", "title"), ("code", "id"), ("method", "text")):
         with pytest.raises(ConfigError) as raised:
             wordpipe.query("i", "salt", where=f"{name} like '%1'")
-        assert raised.value.hint == f"this index holds the field {name} as {became}: write {became}"
+        assert (
+            raised.value.hint
+            == f"in this index, the field {name} is the column {became}: write {became} in the condition"
+        )
     assert [hit["id"] for hit in wordpipe.query("i", "salt", where="title = 'Soup 7' and id = 'R7'")] == ["R7"]
     Path("c").rename("elsewhere")
     with pytest.raises(ConfigError) as raised:

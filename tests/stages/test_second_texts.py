@@ -155,7 +155,7 @@ def test_a_first_text_that_is_too_long_is_cut_at_its_end(learned):
         (same,) = wordpipe.generate(opened, opened.tokenizer.decode(ids[:kept]), max_tokens=max_tokens, **GREEDY)
         assert (same.text, same.logprob, same.cut) == (made.text, made.logprob, 0)
         assert writing.notes[0] == (
-            "the source was too long, as source and answer share the model's 32 positions: "
+            "the source was too long, because source and answer together can have at most 32 tokens: "
             f"{len(ids) - kept} tokens at the end were not read"
         )
 
@@ -167,7 +167,7 @@ def test_an_answer_ends_where_the_positions_are_full(learned):
     writing = Writing(opened, "zwei vier acht", settings_of(min_tokens=60, max_tokens=60, samples=2))
     for made in writing.results():
         assert (made.tokens, made.stopped, made.slid, made.cut) == (32 - n_read + 1, "length", 0, 0)
-    assert writing.notes == ["the answer was cut off: source and answer fill the model's 32 positions"]
+    assert writing.notes == ["the answer was cut off, because source and answer together can have at most 32 tokens"]
     short = Writing(opened, "zwei vier acht", settings_of(min_tokens=32 - n_read + 1, max_tokens=32 - n_read + 1))
     assert (short.results()[0].tokens, short.notes) == (32 - n_read + 1, [])
 
@@ -187,8 +187,8 @@ def test_in_a_pipe_every_line_has_a_line(asked, learned, tmp_path):
     opened = wordpipe.open_model(learned)
     want = [wordpipe.generate(opened, line, max_tokens=20, **GREEDY) if line else None for line in LINES]
     assert found.out == "".join(f"{one[0].text if one else ''}\n" for one in want)
-    assert "1 of 4 sources were too long, as source and answer share the model's 32 positions: " in found.err
-    assert "1 of 4 sources were empty, and so are their answers\n" in found.err
+    assert "1 of 4 sources were too long, because source and answer together can have at most 32 tokens: " in found.err
+    assert "1 of 4 sources were empty, so the answers are empty too\n" in found.err
     assert asked("--prompts", tmp_path / "german", "-q").err == ""
     assert re.search(r"\d tokens? in ", asked("zwei", "-v").err)  # how many differs between kinds of CPU
     several = asked("--prompts", tmp_path / "german", "--samples", 2).out.splitlines()

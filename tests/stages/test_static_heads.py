@@ -96,7 +96,7 @@ def test_texts_of_unknown_words_and_of_none(coloured):
     opened = wordpipe.open_predictor(coloured[0])
     one, other = opened.predict(["zyxwv qqqq", "?!"])
     assert one == other
-    with pytest.raises(InputError, match="has spaces only"):
+    with pytest.raises(InputError, match="contains only spaces"):
         next(opened.predict(["  "]))
     many = list(opened.predict([f"number {i} is {COLOURS[i % 3]}" for i in range(2500)]))
     assert [one.labels[0] for one in many[:6]] == [*COLOURS, *COLOURS]

@@ -187,7 +187,7 @@ def test_limits_follow_the_source(models):
 
 def test_more_tokens_than_positions_are_said(models):
     made = writer(models["vaswani"], max_tokens=500)
-    assert made.notes == ["max_tokens is 500, but no target can have more tokens than the model's 48 positions"]
+    assert made.notes == ["max_tokens is 500, but the model has 48 positions, so no target can have more tokens"]
     assert made.write(["Honey"])[0].targets[0].tokens <= 48
     assert writer(models["vaswani"]).notes == []
 
@@ -196,7 +196,7 @@ def test_a_denoiser_is_named(tokenizer, models, tmp_path):
     """Where the manifest says what the model learned; nothing is known of folders of others."""
     path = artifact_of(pair_files(tokenizer, "t5"), tmp_path / "model", DenoisingSettings())
     (note,) = writer(path).notes
-    assert note.startswith("the model was trained to restore texts (`wordpipe train denoising`), not on pairs")
+    assert note.startswith("the model was trained for denoising, not on pairs of texts")
     assert f"wordpipe train seq2seq PAIRS --init {path}" in note
     assert writer(path).write(["Honey"])[0].targets
     told = []
@@ -247,7 +247,7 @@ def test_the_prefix_stands_before_every_source(models):
     assert TargetWriter(own, GenerateSettings(**QUICK))._source(0, "Honey").limit == 20 + 2 * len(
         opened.encode("Honey")
     )
-    with pytest.raises(ConfigError, match="the prefix is too long: it leaves no room") as error:
+    with pytest.raises(ConfigError, match="the prefix is too long: no position is left") as error:
         writer(models["vaswani"], prefix="honey " * 60)
     assert error.value.where == "prefix"
 

@@ -199,7 +199,7 @@ def test_given_tokenizers_encode_each_its_side(corpus, tokens, model, tmp_path):
 
 
 def test_what_cannot_be_combined_is_refused(corpus, tokens, built, tmp_path):
-    with pytest.raises(ConfigError, match="no second texts") as caught:
+    with pytest.raises(ConfigError, match="has single texts, not pairs") as caught:
         wordpipe.tokenize(built / "corpus", output=tmp_path / "t", **SEPARATE)
     assert caught.value.where == "vocabulary"
     assert "--text-b" in caught.value.hint
@@ -399,7 +399,7 @@ def test_a_folder_with_two_vocabularies_fills_no_gaps_and_says_what_it_lacks(mod
     shutil.copytree(model, folder, ignore=AS_A_FOLDER)
     text = pair(3)[0]
     assert wordpipe.generate(folder, text, device="cpu")[0].text == wordpipe.generate(model, text, device="cpu")[0].text
-    with pytest.raises(ArtifactError, match="not trained to restore texts") as caught:
+    with pytest.raises(ArtifactError, match="not trained for denoising") as caught:
         wordpipe.fill(folder, "the [MASK]", device="cpu")
     assert caught.value.got == "separate vocabularies for source and target"
     large = json.loads((folder / "target" / "tokenizer.json").read_text())

@@ -96,7 +96,7 @@ def test_embed_and_index_say_how_many_there_are(tmp_path):
     assert [note for note in said if note.startswith("3 of 63 documents (4.8%) have no vector")]
     assert not made.warnings
     wordpipe.index(tmp_path / "s", output=tmp_path / "i", run=run)
-    assert "3 of 63 texts have no vector; only words, ids and conditions find these texts" in said
+    assert "3 of 63 texts have no vector, so a search finds these texts only by words, id or condition" in said
 
 
 def test_where_all_have_one_nothing_is_listed(tmp_path):
@@ -180,7 +180,7 @@ def test_clusters_leave_them_in_a_group_of_their_own(made, tmp_path, cli):
         assert not any("zzz" in label for label in clusters.labels)
     shown = cli("show", tmp_path / "k", "--cluster", "-1")
     assert len(shown.out.splitlines()) == 7
-    with pytest.raises(InputError, match="more clusters than texts with a vector"):
+    with pytest.raises(InputError, match="larger than the number of texts with a vector"):
         wordpipe.cluster(made[0] / "s", output=tmp_path / "k", k=144)
 
 
@@ -305,7 +305,7 @@ def test_an_index_of_texts_of_which_none_has_a_vector_is_refused(tmp_path):
     encoder(tmp_path)
     with pytest.raises(InputError, match="no text of the corpus has a vector") as caught:
         embedded(tmp_path, strange(3))
-    assert "train the encoder on texts of this kind" in str(caught.value)
+    assert "train the encoder on similar texts" in str(caught.value)
 
 
 def test_zeros_that_nobody_listed_are_no_vectors(tmp_path):

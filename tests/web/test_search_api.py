@@ -89,7 +89,7 @@ def test_passages_mark_the_words_of_the_query(client):
         ("/similar", {"row": 1, "id": "r-1"}, 400, "the request needs row or id, not both"),
         ("/similar", {"row": 4_000}, 400, "the row does not exist"),
         ("/similar", {"id": "r-400"}, 400, "no record has this id"),
-        ("/similar", {"id": "r-4", "index": "index"}, 400, "the records had no ids"),
+        ("/similar", {"id": "r-4", "index": "index"}, 400, "the records of the index have no ids"),
         ("/neighbours", {"word": "watre"}, 404, "water"),
         ("/neighbours", {"word": "water", "words": "records"}, 400, "does not support neighbours"),
         ("/fill", {"text": "no gap"}, 400, "[MASK]"),

@@ -360,11 +360,13 @@ _RUNS = {"unicode": regex.compile(r"[\p{L}\p{M}\p{N}]+"), "ascii": regex.compile
 def _lists(hypotheses: Texts, references: References) -> list[Sequence[str]]:
     """Return the references of each segment as a list, one or more."""
     if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses, but {len(references)} references or lists of references")
+        raise ValueError(
+            f"there are {len(hypotheses)} hypotheses, but {len(references)} references or lists of references"
+        )
     found = [[each] if isinstance(each, str) else each for each in references]
     for segment, texts in enumerate(found):
         if not texts:
-            raise ValueError(f"no reference for hypothesis {segment} (from 0)")
+            raise ValueError(f"hypothesis {segment} has no reference (the first hypothesis is number 0)")
     return found
 
 

@@ -113,8 +113,8 @@ def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
         job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
     if getattr(encoder, "assumes_zipf", False):
         job.note(
-            "these words were imported without counts: sif estimates their frequencies from their ranks (Zipf's law); "
-            "--pooling mean gives all words the same weight"
+            "the words were imported without counts, so sif estimates their frequencies from their ranks (Zipf's law); "
+            "with --pooling mean, all words have the same weight"
         )
 
 

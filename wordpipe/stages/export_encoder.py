@@ -87,7 +87,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
         about = load_facts(artifact.read(ENCODER + ENCODER_FILE))
     else:
         raise ConfigError(
-            "an index over words has no encoder of texts", where=artifact.path, hint="embed a corpus first"
+            "an index over words contains no text encoder", where=artifact.path, hint="embed a corpus first"
         )
     # A later version may know other kinds.
     if about["kind"] not in ("words", *_OWN):
@@ -131,8 +131,8 @@ def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[st
     if identity.get("tokenizer"):
         notes.append("the exported encoder does not know words of scripts without spaces, which only wordpipe splits")
     if "ngrams" in about:
-        unknown = "words that are not in the table have no vector"
-        notes.append(f"{unknown}; wordpipe computes their vectors from their letters")
+        unknown = "in other programs, words that are not in the table have no vector"
+        notes.append(f"{unknown}; wordpipe computes the vectors of these words from their letters")
     # the table
     rows_VD = np.zeros((len(table) + 1, table.dim), np.float32)
     rows_VD[:-1] = table.vectors

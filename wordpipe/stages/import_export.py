@@ -57,7 +57,7 @@ from wordpipe.words import (
 from wordpipe.words.settings import ImportSettings
 
 _LEFT_OUT = {
-    "repeated": "repeated words are left out, the first vector of each word is kept",
+    "repeated": "repeated words are left out, and the first vector of each word is kept",
     "bad_bytes": "words that are not valid UTF-8 are left out",
     "zero": "words with a zero vector are left out",
 }
@@ -131,10 +131,10 @@ def vectors_entry(path: PathLike) -> InputEntry:
     """
     path = Path(path)
     if is_artifact(path):
-        raise ArtifactError("this is already an artifact", where=path, hint="use the artifact without import")
+        raise ArtifactError("the input is already an artifact", where=path, hint="use the artifact without import")
     if not path.exists():
         raise InputError(
-            "the file does not exist", where=path, hint="name a file of word vectors, or a folder with vectors.npy"
+            "the file does not exist", where=path, hint="give a file of word vectors, or a folder with vectors.npy"
         )
     files = folder_files(path) if path.is_dir() else [path]
     if not all(one.is_file() for one in files):
@@ -153,7 +153,7 @@ def _open(job: Job, path: Path, settings: ImportSettings, stack: ExitStack) -> W
     if path.is_dir():
         if settings.format not in ("auto", "numpy"):
             raise ConfigError(
-                "this format is one file, not a folder", where="format", got=settings.format, hint="name the file"
+                "this format is a single file, not a folder", where="format", got=settings.format, hint="give the file"
             )
         return open_folder(path, name=path.name)
     file, total, done = stack.enter_context(path.open("rb")), path.stat().st_size, 0
@@ -331,4 +331,6 @@ def _folder(path: Path, files: Mapping[str, Iterable[bytes]], may_replace: Itera
 def _refuse_folder(output: Path) -> None:
     """Refuse a folder or standard output for a format that is a file. Raises ConfigError."""
     if output.is_dir() or str(output) == "-":
-        raise ConfigError("this format is written to a file", where="output", got=output, hint="name a file with -o")
+        raise ConfigError(
+            "this format can be written only to a file", where="output", got=output, hint="give a file name with -o"
+        )

@@ -75,7 +75,7 @@ def reading(job: Job, entry_of: Callable[[Path], InputEntry], path: Path) -> Ite
     job.inputs.append(entry)
     yield
     if path.exists() and entry_of(path) != entry:
-        hint = "use a copy of the file, or wait until no program writes to it any more"
+        hint = "use a copy of the file, or wait until no program writes to the file"
         raise StorageError("the file has changed while it was read", where=path, hint=hint)
 
 

@@ -244,7 +244,7 @@ def _words(pieces: Sequence[_Piece], shown: Sequence[str]) -> tuple[list[int], l
 
 def see_its_vectors(path: PathLike) -> str:
     """Return the commands that check the vectors of an encoder of texts, for a hint."""
-    return f"wordpipe embed {path} CORPUS -o SENTENCES, then wordpipe doctor SENTENCES checks the vectors"
+    return f"to check the vectors: wordpipe embed {path} CORPUS -o SENTENCES, then wordpipe doctor SENTENCES"
 
 
 def _solid_places(pieces: Sequence[_Piece]) -> list[tuple[int, int] | None]:
@@ -298,7 +298,7 @@ def inspected_of(artifact: Artifact, language_model: OpenModel | None = None) ->
     }  # fmt: skip
     if _CONFIG not in files and manifest.facts.get("encoder") == "static":
         raise ArtifactError(
-            "this model only adds up word vectors: it has no attention", where=folder, expected="a transformer",
+            "this model has no attention, because it only adds up word vectors", where=folder, expected="a transformer",
             hint=see_its_vectors(folder),
         )  # fmt: skip
     with files.damage("the model cannot be read"):

@@ -218,7 +218,7 @@ class Job:
 
         missing = [number for number, name in names.items() if is_missing(name)]
         if before := len(names) - len(missing):
-            self.note(f"continuing a stopped run: {before} of {len(names)} shards were {done} before")
+            self.note(f"continuing a stopped run: {before} of {len(names)} shards were already {done}")
         self.make_shards(work, missing, sum(map(work.size_of, names)), cache)
         return missing
 
@@ -284,12 +284,12 @@ class Job:
             instead: what is done without it, for the note.
         """
         if not is_artifact(self.target):
-            self.note(f"nothing to update at {self.target}: {instead}")
+            self.note(f"nothing to update at {self.target}, so {instead}")
             return None
         try:
             return self.keep_open(Artifact(self.target, [self.kind], verify=self.run.verify))
         except ArtifactError as error:
-            self.note(f"the artifact at {self.target} cannot be used ({error.what}): {instead}")
+            self.note(f"the artifact at {self.target} cannot be used ({error.what}), so {instead}")
             return None
 
     def table(self, stem: str, schema: "pa.Schema", *, single: bool = False, log: bool = False) -> "TableWriter":
@@ -350,7 +350,7 @@ class Job:
         """Show a note in the job if kernels are compiled in the block, which takes seconds, once per machine."""
         from wordpipe.compiled import watch_compilation  # numba, which many stages do without
 
-        text = "compiling code for this machine, in the first run only"
+        text = "compiling code for this machine (only in the first run)"
 
         def on_compilation() -> None:
             self.is_usual = False
@@ -407,12 +407,13 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         # what earlier runs left
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            what = f"this run will replace the artifact in {target}, which an earlier run did not send"
-            job.note(f"{what}; to send that artifact, stop this run: wordpipe copy {target} {job.target}", always=True)
+            what = f"this run will replace the artifact in {target}, which an earlier run made but did not send"
+            hint = f"to send that artifact, stop this run and use: wordpipe copy {target} {job.target}"
+            job.note(f"{what}; {hint}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours
-                what = "a symbolic link is in the place of unfinished work"
-                raise StorageError(what, where=state, hint="remove the link, or name another output with -o")
+                what = "the folder of the unfinished work is a symbolic link"
+                raise StorageError(what, where=state, hint="remove the link, or choose another output with -o")
         if run.fresh:
             job.forget_state()
         job.is_usual = not any(folder.exists() for folder in job.states())
@@ -450,14 +451,17 @@ def _refuse_whole(settings: Settings, run: RunOptions) -> None:
         return
     command, given = COMMANDS[settings.command], settings.manifest()
     if command.joined:
-        what, hint = f"{command.name} runs in one process here", "for several processes use --engine ray or torchrun"
+        what, hint = (
+            f"--workers does not work with {command.name}",
+            "for several processes, use --engine ray or torchrun",
+        )
         raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
     if not command.shards(given):
         usual = {name: one.default for name, one in settings.model_fields.items()}
         ways = [f" with {name} {value}" for name, value in given.items() if command.shards(given | {name: usual[name]})]
         able = ", ".join(name for name, one in COMMANDS.items() if one.takes_engine)
         raise ConfigError(
-            f"{command.name}{''.join(ways)} cannot be divided: it runs in this process", where="engine", got=run.engine,
+            f"{command.name}{''.join(ways)} cannot be divided and runs only in this process", where="engine", got=run.engine,
             expected="local", hint=f"--engine and --workers work with {able}",
         )  # fmt: skip
 
@@ -485,9 +489,9 @@ def storage_errors(where: PathLike | None = None) -> Iterator[None]:
 _HINTS = {
     errno.ENOSPC: "free some space on that disk, then run the same command again; existing files are unchanged",
     errno.EDQUOT: "your disk quota is used up; free some space, then run the same command again",
-    errno.EACCES: "change the permissions, or name another output with -o",
-    errno.EPERM: "change the permissions, or name another output with -o",
-    errno.EROFS: "the file system is read-only; name an output elsewhere with -o",
+    errno.EACCES: "change the permissions, or choose another output with -o",
+    errno.EPERM: "change the permissions, or choose another output with -o",
+    errno.EROFS: "the file system is read-only; choose an output on another disk with -o",
     errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
     errno.EFBIG: "raise the limit of file sizes: ulimit -f unlimited",
 }

@@ -38,7 +38,7 @@ _USES = {
     "encoder-decoder": 'wordpipe generate {} "a source text"',
 }
 _CAN = {
-    "encoder": "an encoder fills gaps",
+    "encoder": "an encoder fills masks",
     "decoder": "a decoder continues texts",
     "encoder-decoder": "an encoder-decoder writes target texts for source texts",
 }
@@ -216,7 +216,7 @@ def open_model(path: PathLike, *, verify: bool = True) -> OpenModel:
             return model_of(artifact)
     refuse_headless(folder)
     opened = _opened(folder, *read_folder(folder), folder)
-    unchecked = "a Hugging Face model folder has no hashes: its files were not checked"
+    unchecked = "a Hugging Face model folder has no hashes, so its files were not checked"
     return replace(opened, notes=(*opened.notes, unchecked))
 
 

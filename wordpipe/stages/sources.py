@@ -64,7 +64,9 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
     if isinstance(sources, (bytes, Mapping)) or not hasattr(sources, "__iter__"):
         hint = "put the dict into a list" if isinstance(sources, Mapping) else None
         hint = "call collect() on the data first" if hasattr(sources, "collect") else hint  # a lazy frame
-        raise ConfigError("this is not a source of text", got=type(sources).__name__, expected=expected, hint=hint)
+        raise ConfigError(
+            "this value is not a source of text", got=type(sources).__name__, expected=expected, hint=hint
+        )
     # several records or names: the first item says which
     items = iter(sources)
     first = next(items, None)
@@ -76,7 +78,9 @@ def named_or_rows(sources: SourceLike) -> tuple[list[str], Any]:
     names = [first, *items]
     if other := [name for name in names if not (isinstance(name, str) or hasattr(name, "__fspath__"))]:
         hint = f"give a list of dicts; this list has an item of type {type(other[0]).__name__}"
-        raise ConfigError("this is not a source of text", got=type(sources).__name__, expected=expected, hint=hint)
+        raise ConfigError(
+            "this value is not a source of text", got=type(sources).__name__, expected=expected, hint=hint
+        )
     return [str(name) for name in names], None
 
 
@@ -97,7 +101,7 @@ def refuse_artifacts(sources: Iterable[str]) -> None:
     for source in sources:
         if is_artifact(Path(source)):
             raise ArtifactError(
-                "this is an artifact, not a source of text", where=source, hint="name files or folders of text"
+                "this is an artifact, not a source of text", where=source, hint="give files or folders of text"
             )
 
 
@@ -113,7 +117,7 @@ def refuse_source_as_output(output: Path, names: Iterable[str]) -> None:
         there = [name] if Path(name).exists() else glob(name, recursive=True)  # noqa: PTH207  (Path globs in one folder)
         for path in map(Path, there):
             if output.samefile(path) or (path.is_dir() and output.resolve().is_relative_to(path.resolve())):
-                hint = "name another output with -o"
+                hint = "choose another output with -o"
                 raise StorageError(
                     "the output is one of the input files and would be overwritten", where=output, hint=hint
                 )
@@ -132,9 +136,9 @@ def refuse_headless(folder: Path) -> None:
     if MANIFEST not in names and (unfinished := why_unfinished(folder)) is not None:
         raise unfinished
     if MANIFEST not in names and (ours := next(filter(_OURS.fullmatch, names), None)):
-        unchecked = f"to read it unchecked as a Hugging Face model folder, remove {ours}"
-        hint = f"copy the whole folder again, or make it again; {unchecked}"
-        what = f"this folder is a wordpipe artifact without its {MANIFEST}: its files cannot be checked"
+        unchecked = f"to read the folder as a Hugging Face model folder without checks, remove {ours}"
+        hint = f"copy the whole folder again, or make the artifact again; {unchecked}"
+        what = f"this folder is a wordpipe artifact without its {MANIFEST}, so its files cannot be checked"
         raise DamageError(what, where=folder, got=ours, hint=hint)
 
 

@@ -22,8 +22,8 @@ _ENOUGH_STEPS = (
     700  # a mini model has left the loss of frequencies far behind after 732 (benchmarks/results/model_recipes.json)
 )
 _BASIS = {
-    "earlier runs": "from earlier runs of this machine", "probed": "from a measurement of half a second just now",
-    "rule of thumb": "from a rule of thumb",
+    "earlier runs": "from earlier runs on this machine", "probed": "from a measurement that took half a second",
+    "rule of thumb": "from a rough general estimate",
 }  # fmt: skip
 _VOCAB = 16_000.0  # tokens, where nobody says
 # positions a second of `base` on one H200, compiled, Muon (benchmarks/results/model_gpu.json); smaller ones are not slower
@@ -64,7 +64,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
     settings_class: Any = None if known is None else known.load_settings()
     if known is None or "preset" not in settings_class.model_fields or not known.joined:
         able = [name for name, one in COMMANDS.items() if one.joined]
-        hint = "for word vectors and heads: --minutes limits the time, and wordpipe status estimates the time"
+        hint = "for word vectors and heads, --minutes limits the time, and wordpipe status estimates the time"
         raise ConfigError(
             "plan does not support this command", where="command", got=command, expected=", ".join(able), hint=hint
         )
@@ -78,7 +78,7 @@ def plan(time: str | float, text: Any = None, *, command: str = "train mlm", dev
     worth = [row["preset"] for row in rows if row["steps"] >= 20]
     # where the pace comes from, and the recommended preset
     if stored:
-        basis = f"from a stored measurement of base on one {_STORED_DEVICE}; smaller presets are at least as fast"
+        basis = f"from a stored measurement of the preset base on one {_STORED_DEVICE}; smaller presets are at least as fast"
     else:
         basis = ", ".join(dict.fromkeys(_BASIS[row["basis"]] for row in rows))
     for row in rows:
@@ -108,7 +108,7 @@ def seconds_of(time: str | float) -> float:
         seconds = sum(float(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False) if part)
     if not 0 < seconds < 1e9:
         raise ConfigError(
-            "not a time", where="time", got=time, expected="30m, 1h30m or 90s; a plain number means minutes"
+            "not a time", where="time", got=time, expected="30m, 1h30m or 90s; a number without a unit means minutes"
         )
     return seconds
 

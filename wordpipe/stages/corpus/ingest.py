@@ -116,7 +116,7 @@ def ingest(
         # Find the sources. A stream is hashed while it is read, as it cannot be read twice.
         if chosen.parallel and rows is not None:
             hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
-            raise ConfigError("parallel reads two files of lines", got="records", hint=hint)
+            raise ConfigError("parallel reads two text files, not records", got="records", hint=hint)
         found = (
             expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
         )
@@ -192,8 +192,9 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
         job.warn(text, always=text in reader.missing)
     if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
         job.warn(  # a whole book is one document: what compares documents then has nothing to compare
-            f"all {sentences:,} sentences are one document: no text is held out, `train static` has no negatives, and a "
-            "search for documents has only one answer; --documents block splits text at blank lines, line at every line"
+            f"all {sentences:,} sentences are one document, so no text is held out, `train static` has no negatives, and a "
+            "search for documents has only one answer; to split the text at blank lines, use --documents block; to split the "
+            "text at every line, use --documents line"
         )
     read = job.counts.get("bytes_read", 0) - reader.bytes_copied
     job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
@@ -224,10 +225,10 @@ def _open_previous(
     ]
     check_dropped(job, summaries, found, names, allowed=settings.drop_missing)
     if (reason := _unusable(artifact, settings)) is not None:
-        job.note(f"{reason}: all sources are read")
+        job.note(f"{reason}, so all sources are read")
         return None
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
-        job.note("the corpus does not have as many rows as its sources gave: all sources are read")
+        job.note("the corpus does not have the number of rows that its sources gave, so all sources are read")
         return None
     rows = read_batches(artifact, "corpus", expected=CORPUS)
     schema = read_schema(artifact, "corpus")
@@ -242,7 +243,7 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     if changed := [name for name in now if before.get(name) != now[name]]:
         return f"the setting {changed[0]} was {before.get(changed[0])} and is now {now[changed[0]]}"
     if artifact.manifest.wordpipe != __version__:
-        return f"the corpus was made by wordpipe {artifact.manifest.wordpipe}"
+        return f"the corpus was made by another version, wordpipe {artifact.manifest.wordpipe}"
     if artifact.manifest.facts.get("held_out") == NOTHING:
         return "the corpus was too small for held-out documents"
     return None
@@ -257,8 +258,8 @@ def _can_part(job: Job, parts: list[list[Source]], chosen: IngestSettings) -> bo
     if not are_files or chosen.parallel or len(parts) == 1:
         if asked_for or options.engine != "local":
             job.note(
-                f"one process reads the sources: several need more than {PART_BYTES >> 20} MiB of files; one file is "
-                "split only if it is plain text with a document for each line or block, JSON Lines, or TSV"
+                f"one process reads the sources; several processes need more than {PART_BYTES >> 20} MiB of files, and one "
+                "file is split only if it is JSON Lines, TSV, or plain text with a document for each line or block"
             )
         return False
     return True
@@ -304,7 +305,7 @@ def _read_apart(
     # Ids and fields depend on all sources: some need one reading in order.
     ids = RecordIds()
     if any(ids.claim(*claimed) is not None for name in names.values() for claimed in ids_in(cache, name)):
-        job.note("several records have the same id: all sources are read in one process")
+        job.note("several records have the same id, so all sources are read in one process")
         return reader, []
     for sources, one in zip(parts, figures, strict=True):
         notes = one["notes"]
@@ -313,7 +314,7 @@ def _read_apart(
             summary = SourceSummary(given["name"], given["rows"], given["ledger"])
             if not reader.take_over(summary, notes):
                 job.note(
-                    "the sources have more fields than a corpus can have columns: all sources are read in one process"
+                    "the sources have more fields than a corpus can have columns, so all sources are read in one process"
                 )
                 return reader, []
             notes = ()
@@ -388,16 +389,16 @@ def check_dropped(
     if living and not allowed:
         shown = ", ".join(living[:_SHOWN])
         raise ConfigError(
-            f"the update does not name {_many(living)} of the corpus that still exist{'s' * (len(living) == 1)}: "
-            f"{'its' if len(living) == 1 else 'their'} documents would be lost",
+            f"{_many(living)} of the corpus still exist{'s' * (len(living) == 1)}, but the update does not name "
+            f"{'this source' if len(living) == 1 else 'these sources'}, so documents would be lost",
             where=job.target, got=f"{shown} and {len(living) - _SHOWN:,} more" if len(living) > _SHOWN else shown,
-            expected="all sources in every update",
-            hint="name these sources too, or use --drop-missing (drop_missing = true) to drop their documents",
+            expected="the names of all sources in every update",
+            hint="name these sources, too, or use --drop-missing (drop_missing = true) to drop their documents",
         )  # fmt: skip
     for some, why in ((gone, "no longer found"), (living, "no longer named")):
         if some:
             more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
-            job.warn(f"dropped {_many(some)} from the corpus, {why}: {', '.join(some[:_SHOWN])}{more}")
+            job.warn(f"dropped {_many(some)} from the corpus ({why}): {', '.join(some[:_SHOWN])}{more}")
 
 
 def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
@@ -411,8 +412,8 @@ def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
     if source.rows < before:
         what = "standard input" if source.name == "-" else source.name
         job.warn(
-            f"{what} gave {source.rows:,} rows, {before:,} before: its new rows replace all its earlier rows; "
-            "to add to a corpus, give all rows each time, or put the new rows into a file of their own"
+            f"{what} gave {source.rows:,} rows now and {before:,} rows before; the new rows replace all earlier rows of "
+            f"{what}; to add rows to a corpus, give all rows each time, or put the new rows into a separate file"
         )
 
 

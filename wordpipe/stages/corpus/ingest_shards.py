@@ -329,7 +329,7 @@ class IngestShards:
         ]
         for one in found:
             if one.path is not None and url_of(one.path) is not None and not one.path.exists():
-                what = f"{os.uname().nodename} does not have the file that another machine copied from the bucket"
+                what = f"the machine {os.uname().nodename} does not have the file that another machine copied from the bucket"
                 hint = "set $XDG_CACHE_HOME to the same shared folder on all machines"
                 raise StorageError(what, where=one.name, hint=hint)
         return found

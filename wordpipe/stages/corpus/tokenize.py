@@ -236,8 +236,8 @@ def _encode_shards(job: Job, cache: ResumeCache, work: EncodeShards) -> None:
     job.counts |= counts
     if special := counts["tokens_special"] + counts.get("tokens_b_special", 0):
         job.warn(
-            f"{special:,} special tokens come from the text, which contains their names (such as {figures[0]['example']}); "
-            "the library tokenizers does the same"
+            f"{special:,} tokens are special tokens, because the text contains names of special tokens (such as "
+            f"{figures[0]['example']}); the tokenizers library does the same"
         )
     job.rates = {"mb_per_s": round(encoded_bytes / 1e6 / job.clock.seconds, 3)}
     job.metrics = {"bytes_per_token": round(size / max(1, counts["tokens"]), 4)}
@@ -264,7 +264,7 @@ def sides_of(
         return (_FIRST, _SECOND) if len(given) > 1 else (Side(texts),)
     if vocabulary == "separate" and not pairs:
         raise ConfigError(
-            "the corpus has no second texts", where="vocabulary", got=vocabulary, expected="joint",
+            "the corpus has single texts, not pairs", where="vocabulary", got=vocabulary, expected="joint",
             hint="ingest pairs with --text-b FIELD or --parallel A B",
         )  # fmt: skip
     if counts is not None:
@@ -310,8 +310,8 @@ def _given(job: Job, path: Path, name: str, data: bytes) -> Tokenizer:
         )
     if drops_unknown_characters(tokenizer):
         job.warn(
-            f"{path.name} has no token for unknown characters: they disappear from the text, as with the library tokenizers; "
-            "`wordpipe evaluate tokenizer` counts the texts that lose characters"
+            f"{path.name} has no token for unknown characters, so unknown characters disappear from the text, as in the "
+            "tokenizers library; `wordpipe evaluate tokenizer` counts the texts that lose characters"
         )
     return tokenizer
 
@@ -325,7 +325,7 @@ def with_counts_of(artifact: Artifact, chosen: TokenizeSettings, side: Side) -> 
     """
     if f"{side.counts}.parquet" not in artifact.names():
         raise ArtifactError(
-            "the artifact has no counts: its tokenizer was given, not trained",
+            "the artifact has no counts, because its tokenizer was given and not trained",
             where=artifact.path,
             hint="give a tokens artifact with a tokenizer trained by wordpipe, or leave out --counts",
         )
@@ -444,5 +444,5 @@ def about_left_out(kept: MostFrequent, what: str, fate: str) -> tuple[dict[str, 
     counts |= {f"distinct_{what}_left_out": kept.left_out, f"{what}_left_out": kept.left_out_total}
     return counts, [
         f"{kept.left_out:,} distinct {what}, each seen at most {kept.left_out_count:,} times, do not fit in the allowed "
-        f"memory and {fate}; to keep more, raise --memory"
+        f"memory and {fate}; to keep more {what}, raise --memory"
     ]

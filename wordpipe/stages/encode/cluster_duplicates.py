@@ -116,9 +116,9 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         rows = total if with_vector is None else len(with_vector)
         if isinstance(chosen.k, int) and chosen.k > rows:
             raise InputError(
-                "more clusters than texts with a vector", where=str(source.path),
+                "the number of clusters is larger than the number of texts with a vector", where=str(source.path),
                 got=f"k = {chosen.k:,}", expected=f"at most {rows:,}",
-                hint="give a smaller -k, or auto",
+                hint="give a smaller -k, or -k auto",
             )  # fmt: skip
         # Find the centres in a sample.
         sample_SD = _sample(job, _vectors(source, with_vector), rows, dim, chosen)
@@ -131,7 +131,9 @@ def cluster(sentences: PathLike, *, output: PathLike, run: RunOptions | None = N
         centre_M, cosine_M = _assign(job, _vectors(source, with_vector), centres_KD, rows)
         centres_KD, centre_M = _by_size(centres_KD, centre_M)
         if len(centres_KD) < k:
-            job.warn(f"only {len(centres_KD):,} of {k:,} clusters have any text: there are too few different texts")
+            job.warn(
+                f"only {len(centres_KD):,} of {k:,} clusters contain texts, because there are too few different texts"
+            )
         # Measure them.
         if len(centres_KD) > 1:
             job.metrics["silhouette"] = round(simplified_silhouette(sample_SD[:_ROWS_EVALUATED], centres_KD), 4)
@@ -181,10 +183,10 @@ def _chosen_k(job: Job, sample_SD: Floats, seed: int) -> int:
         lambda done, total: job.report("trying numbers of clusters", done, total, "numbers"),
     )
     best = sorted(tried, key=lambda number: (-tried[number], number))[1:4]
-    others = ", ".join(f"{number} {tried[number]:.3f}" for number in best)
+    others = ", ".join(f"{number} with {tried[number]:.3f}" for number in best)
     job.note(
-        f"-k auto chose {k}, the best of {len(tried)} numbers (its silhouette is {tried[k]:.3f} above chance"
-        + (f"; then {others})" if others else ")")
+        f"-k auto tested {len(tried)} numbers of clusters and chose {k} (silhouette above chance: {tried[k]:.3f}"
+        + (f"; the next best numbers: {others})" if others else ")")
     )
     return k
 
@@ -335,7 +337,7 @@ def duplicates(
         (165, True)
     """
     if not -1 <= threshold <= 1:
-        raise ConfigError("the threshold is not a cosine", where="threshold", got=threshold, expected="-1 to 1")
+        raise ConfigError("the threshold must be a cosine", where="threshold", got=threshold, expected="-1 to 1")
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
         # The vectors, as unit vectors, of the rows that have one.
@@ -355,7 +357,7 @@ def duplicates(
         else:
             raise InputError(
                 "too many rows to compare all pairs", where=opened.path, got=f"{compared:,}",
-                expected=f"at most {EXACT_UP_TO:,} without an index",
+                expected=f"at most {EXACT_UP_TO:,} rows without an index",
                 hint=f"wordpipe index {opened.path} -o INDEX, then wordpipe duplicates INDEX",
             )  # fmt: skip
         groups, pairs = groups_of(links, compared)

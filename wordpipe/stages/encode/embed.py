@@ -220,7 +220,7 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
     if other := [name for name, value in wanted.items() if value != found.get(name)]:
-        job.note(f"{job.target} was made with other settings ({', '.join(other)}): all texts are embedded again")
+        job.note(f"{job.target} was made with other settings ({', '.join(other)}), so all texts are embedded again")
         return None
     # The keys of its texts, as they were embedded.
     keys, done, rows = [no_keys()], 0, row_count(artifact, "sentences")
@@ -264,7 +264,7 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
     if previous is not None:
         previous = previous.changed_by(plan)
         if not previous.keeps_transform and previous.transform.kind != "none":
-            job.note("the previous transform can be neither kept nor undone: all texts are embedded again")
+            job.note("the previous transform cannot be kept and cannot be undone, so all texts are embedded again")
             previous, plan = None, plan_vectors(no_keys(), keys_U2)
     # Say what was found.
     job.counts |= {"units": len(keys_U2), "texts_embedded": plan.to_encode, "texts_repeated": plan.repeated}
@@ -273,7 +273,8 @@ def _compare(source: _Source, previous: _Previous | None, cutter: ShardCutter) -
         job.note(f"texts: {plan.to_encode:,} new, {plan.reused:,} with reused vectors, {plan.gone:,} removed")
         if (kind := previous.transform.kind) != "none":
             job.note(
-                f"the transform ({kind}) is kept: since its fit {previous.changed:,} of {previous.fitted_on:,} texts changed"
+                f"the transform ({kind}) is kept; it was fitted on {previous.fitted_on:,} texts, and {previous.changed:,} "
+                "texts have changed since"
             )
     return plan, previous
 
@@ -305,7 +306,7 @@ def _encode(job: Job, cache: ResumeCache, shards: EmbedShards, opened: Opened) -
     totals = Counter[str]()
     for number in numbers:
         totals.update(cache.made_figures(vectors_name(number)))
-    assert totals["texts"] == total, "there were fewer texts than were counted"
+    assert totals["texts"] == total, "fewer texts were embedded than counted"
     job.counts |= {"units_read_in_windows": totals["in_windows"], "words_unknown": totals["words_unknown"]}
     paths = [cache.path / vectors_name(number) for number in numbers]
     return StoredVectors(
@@ -383,7 +384,7 @@ def _fit(
         raise InputError(
             "no text of the corpus has a vector",
             got=f"{len(vectors.plan.encode)} {settings.unit}s",
-            hint="train the encoder on texts of this kind, or embed other texts",
+            hint="train the encoder on similar texts, or embed other texts",
         )
     if (kept := vectors.previous) is not None:
         fit = {} if kept.transform.kind == "none" else {"texts": kept.fitted_on, "changed": kept.changed}
@@ -454,13 +455,13 @@ def _warn(job: Job, origin: Artifact, chosen: EmbedSettings) -> None:
     if without:
         said = (
             f"{without:,} of {units:,} {chosen.unit}s ({without / units:.1%}) have no vector, because {origin.path} "
-            "knows no word in them; only searches by words, ids or conditions find these texts"
+            "knows none of their words; a search finds these texts only by words, id or condition"
         )
         (job.warn if without > _MANY_WITHOUT * units else job.note)(said)
     cosine = job.metrics.get("mean_cosine", 0.0)
     if cosine > MAX_MEAN_COSINE:
         job.warn(
-            f"texts look alike to the encoder: the mean cosine of two texts is {cosine:.2f}; this is usual for short texts of "
-            "one form, and answers may still be in the right order. To measure the search: wordpipe doctor "
-            f"{shlex.quote(str(job.target))}"
+            f"the encoder gives all texts similar vectors (mean cosine of two texts: {cosine:.2f}); this is usual for short "
+            "texts of the same form, and search results may still be in the right order; to test the search, run: "
+            f"wordpipe doctor {shlex.quote(str(job.target))}"
         )

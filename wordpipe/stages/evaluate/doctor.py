@@ -80,8 +80,8 @@ class Norm(NamedTuple):
 
 NORMS = (
     Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "-0.1 to 0.1", (
-        "even unrelated texts have a cosine above 0: all vectors lie to one side",
-        "all texts look alike: their vectors lie in a narrow cone, so a high score means little",
+        "even unrelated texts have a cosine above 0, because all vectors have similar directions",
+        "all texts have very similar vectors, so a high score means little",
     )),
     Norm("effective_rank", "directions in use", -0.15, -0.05, "15% or more", (
         "the vectors use only a few of their directions",
@@ -93,7 +93,7 @@ NORMS = (
     )),
     Norm("orphans", "texts near no other text", 0.2, 0.4, "up to 20%", (
         "many texts are not among the 10 nearest of any other text",
-        "a search would hardly ever find a large part of the texts",
+        "a search would almost never find a large part of the texts",
     )),
     Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%", (
         "some texts have nearly the same vector as another text (cosine 0.99 or more)",
@@ -191,7 +191,11 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
 def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what `doctor` complains of about vectors: name, state, says, and mend, the next step."""
     # the next step for the space
-    more = "more text or more --epochs" if found["kind"] == "words" else "more text, or more --steps for the encoder"
+    more = (
+        "use more text or more --epochs"
+        if found["kind"] == "words"
+        else "use more text, or more --steps for the encoder"
+    )
     mend, worse, verdicts = found["mend"], found["worse"], found["verdicts"]["none"]
     step = (
         f"{more}; no --transform fixes this problem"
@@ -201,7 +205,8 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     if mend is not None:
         step = mend["command"]
     elif worse is not None:
-        step = f"change nothing: --transform {worse['transform']} would make the space more even, but a search would find less"
+        even = f"--transform {worse['transform']} would spread the vectors more evenly"
+        step = f"change nothing: {even}, but a search would find less"
     # broken vectors, figures that are not healthy, and what is not found
     broken = {"not_finite": "vectors have values that are not finite", "zero": "vectors are zero"}
     findings = [
@@ -375,7 +380,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,
         "own_cosine": None,
     }  # fmt: skip
-    why = "there are too few texts of 12 words or more: only more text helps"
+    why = "there are too few texts with 12 words or more: use more text"
     # an index knows it since it was built; of sentences it is measured now
     try:
         if artifact.kind == "index":
@@ -412,7 +417,7 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
     if max(dense, lexical) < _FOUND:
         return "unknown", "neither vectors nor words find the texts, so this test says nothing about the vectors"
     if dense < lexical / 2:
-        return "sick", "vectors find less than half of what words find"
+        return "sick", "vectors find less than half as much as words find"
     if dense < lexical - _NOISE:
         return "weak", "vectors find less than words"
     return "healthy", "vectors find as much as words, or more"
@@ -455,7 +460,7 @@ def _cell(name: str, figures: Mapping[str, Any], state: str) -> str:
 def _counted(found: Mapping[str, Any]) -> str:
     """Return a line of `doctor` on the vectors that were read, and how many are broken or repeated."""
     counts = found["counts"]
-    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers, {counts['sampled']:,} examined"]
+    parts = [f"{counted(counts['rows'], 'vectors')} of {found['dim']:,} numbers each, {counts['sampled']:,} examined"]
     if counts["without_vector"]:
         parts.append(f"{counts['without_vector']:,} texts have no vector and are found by words only")
     for name, what in (
@@ -475,14 +480,14 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
         return
     dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
-    yield f"search   tested with {measured['queries']:,} {QUERIES_MEASURED[measured['by']]}{among}:"
-    yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by both (nDCG@10; 1 is best)"
+    yield f"search   tested with {measured['queries']:,} queries ({QUERIES_MEASURED[measured['by']]}){among}:"
+    yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by words and vectors (nDCG@10; 1 is best)"
     if "lexical_twice" in (found := measured["ndcg_at_10"]):
         twice, chance = found["lexical_twice"], found["random_vectors"]
-        yield f"{_GAP}without these vectors: {twice:.2f} by words asked twice, {chance:.2f} with random vectors"
+        yield f"{_GAP}without these vectors: {twice:.2f} by words in 2 searches, {chance:.2f} with random vectors"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
-        yield f"{_GAP}(too optimistic: the vectors were trained on pairs of this kind)"
+        yield f"{_GAP}(too optimistic, because the vectors were trained on pairs of this kind)"
 
 
 def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
@@ -497,13 +502,13 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
     # about the space
     if (mend := found["mend"]) is not None:
         best = mend["transform"]
-        now = f"{counted(ill['none'], 'problems')} now, {ill[best]} with --transform {best}"
+        now = f"{counted(ill['none'], 'problems')} now, {counted(ill[best], 'problems')} with --transform {best}"
         yield f'{now} (in wordpipe.toml: transform = "{best}" in the embed stage):'
         yield f"  {mend['command']}"
     # a transform that would do harm, or none that helps
     elif (worse := found["worse"]) is not None:
         yield (
-            f"--transform {worse['transform']} would make the space more even, but a search by vectors would "
+            f"--transform {worse['transform']} would spread the vectors more evenly, but a search by vectors would "
             f"find less (nDCG@10 {worse['dense_after']:.2f} instead of {worse['dense']:.2f}): do not use this transform."
         )
     elif "sick" in states["none"]:
@@ -522,4 +527,4 @@ def _next_steps(found: Mapping[str, Any]) -> Iterator[str]:
     elif finds["state"] == "weak":
         yield f"For vectors that find as much as words, {more} may help; `query` searches by vectors and words together."
     elif "sick" not in states["none"]:
-        yield "Nothing is sick: no change is needed." if ill["none"] else "The space is healthy."
+        yield "There is no serious problem: no change is needed." if ill["none"] else "The space is healthy."

@@ -134,7 +134,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
     """
     if model.facts.get("objective") == "contrast":
         raise ArtifactError(
-            "the model is an encoder of texts, trained by contrast: single texts have no loss", where=model.path,
+            "the model is a text encoder with a contrastive loss, so single texts have no loss", where=model.path,
             expected="a language model, an encoder-decoder, a classifier or a tagger", hint=see_its_vectors(model.path),
         )  # fmt: skip
     # the sample of the model's own objective
@@ -154,7 +154,7 @@ def held_out(model: Inspected, data: SourceLike | None, n_tokens: int, run: RunO
             run.report(
                 Progress(
                     "note",
-                    note=f"{sample.where} has no held-out part: the whole text is used, so the figures may be too good",
+                    note=f"{sample.where} has no held-out part, so the whole text is used and the figures may be too good",
                 )
             )
         yield sample
@@ -187,9 +187,9 @@ def _input_path(model: Inspected, kind: str) -> str:
                 if entry.kind == kind and is_artifact(corpus):
                     return str(corpus)
     raise InputError(
-        "the text that the model was trained on was not found", where=model.path,
-        expected=f"its {kind} artifact in the old place",
-        hint="name another text with --data: a corpus artifact, or files",
+        "the training text of the model was not found", where=model.path,
+        expected=f"the {kind} artifact of the training, at the same path as in training",
+        hint="give another text with --data (a corpus artifact or files)",
     )  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def _sample_of_electra(model: Inspected, blocks: Blocks, source: _Source, n_toke
 
     n_positions, sequences = ids_NT.numel(), [Read(one.numpy().astype(np.int64)) for one in ids_NT[:_SEQUENCES]]
     no_loss = ArtifactError(
-        "an ELECTRA has no loss here: the generator that replaced tokens in its training is not stored",
+        "an ELECTRA model has no measurable loss, because the generator of its training is not stored",
         where=model.path, expected="a language model, an encoder-decoder, a classifier or a tagger",
     )  # fmt: skip
     return HeldOut(

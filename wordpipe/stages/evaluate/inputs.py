@@ -33,7 +33,7 @@ PACKED = ("", ".gz", ".bz2", ".xz", ".zst")  # endings of packed files, and none
 _MAX_UNKNOWN_SHOWN, _WORDS_SAID = 20, 5  # unknown words: in JSON, in a remark
 _LOOKED_AT = 1 << 16  # bytes that tell what a file is
 PLAIN = {
-    "bm25": "BM25", "bm25_twice": "BM25 asked twice", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF",
+    "bm25": "BM25", "bm25_twice": "BM25, 2 searches", "rm3": "BM25 + RM3", "words_mean": "mean of words", "tfidf": "TF-IDF",
     "lsi": "LSI", "overlap": "word overlap", "random": "hybrid, random vectors",
 }  # fmt: skip
 """Systems that are no encoder, for people."""
@@ -129,8 +129,8 @@ def read_whole(path: Path) -> bytes:
         for block in decompress_blocks(read_blocks(file, str(path), lambda _: None), kind, growth):
             found.append(block)
             if (size := size + len(block)) > _MAX_WHOLE:
-                expected = f"at most {_MAX_WHOLE:,} bytes, unpacked"
-                raise InputError("the file is too large to be read whole", where=path, expected=expected)
+                expected = f"at most {_MAX_WHOLE:,} bytes after decompression"
+                raise InputError("the file is too large to read into memory", where=path, expected=expected)
     return b"".join(found)
 
 
@@ -201,7 +201,7 @@ def refuse_repeats(names: Sequence[str], used: Iterable[str], where: str) -> Non
     """Raises InputError: a column that is read comes twice, in whatever case."""
     small = [name.strip().lower() for name in names]
     if repeated := [name for name in used if small.count(name.strip().lower()) > 1]:
-        raise InputError("a field occurs twice", where=where, got=repeated[0], hint="rename one of the two")
+        raise InputError("a field occurs twice", where=where, got=repeated[0], hint="rename one of the two fields")
 
 
 def files_of(folder: Path, endings: Sequence[str], skipped: Counter[str]) -> list[Path]:

@@ -175,7 +175,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
     known, recipe = known_of(opened, seq_len), recipe_for(config)
     settings = recipe.settings()
     data = recipe.data(known, settings)
-    assert isinstance(data, Texts), "one stack reads plain texts"
+    assert isinstance(data, Texts), "a model with one stack reads plain texts"
     opened.model.to(device)
     # the token stream and the validation of a training, on the text alone
     with TemporaryDirectory(prefix="wordpipe-") as folder:
@@ -197,7 +197,7 @@ def _evaluate(path: str, text: _Text, device: torch.device, wanted: int | None, 
         total = validation.total(model, scorer)
     if not math.isfinite(total.nats):
         raise ArtifactError(
-            "the model's probabilities are not numbers", where=opened.path, hint="train the model again"
+            "the probabilities of the model are not finite numbers", where=opened.path, hint="train the model again"
         )
     # the counts that the figures are shares of, and whether the model knows the text already
     counts = text.counts | {
@@ -241,9 +241,9 @@ def _remarks(systems: Sequence[System], split: str | None) -> Iterator[str]:
         f"words {human_count(counts['words'])}, {human_bytes(counts['bytes'])}"
     )
     if len({one.facts["architecture"] for one in systems}) > 1:
-        yield "models that see both sides of a token have an easier task: do not compare their figures with causal models"
+        yield "models that see both sides of a token have an easier task, so do not compare their figures with causal models"
     if len({one.facts["seq_len"] for one in systems}) > 1:
-        yield "the models read different lengths, and a longer context helps: --seq-len sets one length for all models"
+        yield "the models read sequences of different length, and longer sequences help; --seq-len sets one length for all"
 
 
 def known_of(opened: OpenModel, seq_len: int, **given: Any) -> Opened:
@@ -271,22 +271,22 @@ def _warnings(seen: Seen, counts: dict[str, int], *, causal: bool, answers: bool
     """Yield warnings where the figures of a language model would be misread."""
     found = []
     if answers:
-        found.append("the model was trained to write the second text of a pair: it does not expect plain text")
+        found.append("the model was trained to write the second text of a pair, so it does not expect plain text")
     if seen == "yes":
         found.append(
             "the model was trained on this text: the figures show what the model remembers, not how well it predicts new text"
         )
     if seen == "perhaps":
         found.append(
-            "the model was trained on the same sources: if they were split in another way, the model has seen this text"
+            "the model was trained on the same sources; if the sources were split in another way, the model has seen this text"
         )
     if counts["unknown_tokens"]:
         share = counts["unknown_tokens"] / counts["tokens"]
         found.append(
-            f"{share:.2%} of the tokens are unknown tokens, which are easy to guess: the figures look better than they are"
+            f"{share:.2%} of the tokens are unknown tokens, which are easy to guess, so the figures look better than they are"
         )
     if causal and counts["unspaced_runs"] > counts["words"] / 100:
-        found.append("in scripts without spaces a whole run of text counts as one word: compare bits per byte")
+        found.append("in scripts without spaces, a whole passage counts as one word, so compare bits per byte")
     return found
 
 

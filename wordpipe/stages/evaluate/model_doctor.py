@@ -68,15 +68,14 @@ def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     learned = found["task"] is not None or not entropy or loss is None or loss <= entropy * (1 - _LEARNED)
     if not learned:
         more = "more --steps" if not steps or steps < _FEW_STEPS else "more --steps, another --lr or more text"
-        says = (
-            f"the model has learned little more than how frequent each token is (loss {loss:.2f} against {entropy:.2f})"
-        )
+        against = f"loss {loss:.2f}; {entropy:.2f} by token frequencies alone"
+        says = f"the model has learned little more than the frequency of each token ({against})"
         plot = f"`wordpipe plot {shlex.quote(found['path'])}` shows whether the loss still falls"
         yield _finding("loss", "sick", says, f"{more}; {plot}")
     # layers whose weights did not move
     still = [one for one in found["layers"] if one["moved"] is not None and one["moved"] < _STILL]
     if still:
-        says = f"the weights of {_layer_names(still)} hardly changed in training (by less than {_STILL:.0%})"
+        says = f"the weights of {_layer_names(still)} changed very little in training (by less than {_STILL:.0%})"
         state = "sick" if len(still) == len(found["layers"]) else "weak"
         yield _finding("weights", state, says, "more --steps or a higher --lr")
     # dead units, of a model that has learned something
@@ -84,9 +83,9 @@ def findings(found: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if dead and learned:  # else more training mends them too
         worst = max(one["dead_units"] for one in dead)
         says = (
-            f"in {_layer_names(dead)} up to {worst:.0%} of the feed-forward units give the same output for every token"
+            f"in {_layer_names(dead)}, up to {worst:.0%} of the feed-forward units give the same output for every token"
         )
-        mend = "a lower --lr, or a longer --warmup; or a narrower feed-forward (--set ffn_dim=N)"
+        mend = "a lower --lr, a longer --warmup, or a narrower feed-forward layer (--set ffn_dim=N)"
         yield _finding("units", "weak", says, mend)
 
 
@@ -117,7 +116,7 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
         f"{counted(counts['targets'], found['objective'])} of {found['data']}"
         + ("" if found["split"] is None else f", {found['split']}")
     )
-    knowing = "" if entropy is None else f"  (a model that knows only how frequent each token is: {entropy:.3f})"
+    knowing = "" if entropy is None else f"  (loss of a model that knows only token frequencies: {entropy:.3f})"
     yield f"loss     not measured: {no_loss}" if no_loss else f"loss     {found['metrics']['loss']:.3f}{knowing}"
     if counts["left_out"]:
         yield f"{_GAP}{counted(counts['left_out'], 'records')} with labels that the model does not know were left out"
@@ -132,13 +131,13 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
     yield Table(("moved" if start in _STARTS else "moved from start", "dead units"), rows, "layer")
     if start:
         said = _STARTS.get(start, f"the weights of {start}")
-        yield f"moved    = distance from {said}, as a share of the length of those weights"
+        yield f"moved    = distance from {said}, divided by the norm of those weights"
     # what is not healthy
     for one in found["findings"]:
         yield f"{one['state']:<8} {one['says']}"
         yield f"{_GAP}fix: {one['mend']}"
     if not found["findings"]:
-        yield "Nothing is sick: no change is needed."
+        yield "There is no serious problem: no change is needed."
 
 
 # ---- units

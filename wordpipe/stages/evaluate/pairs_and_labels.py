@@ -175,7 +175,7 @@ def _scorable_pairs(rows: Iterator[_Row], where: str, split: str | None = None) 
     if not len(found):
         sides = {"sources_empty": "source", "targets_empty": "target"}
         left = [f"{counts[name]:,} pairs without a {side}" for name, side in sides.items()]
-        got = " and ".join(left) if counts.total() else f"nothing in the split {split}" if split else "nothing"
+        got = " and ".join(left) if counts.total() else f"no pair in the split {split}" if split else "nothing"
         raise InputError("there is no pair to evaluate on", where=where, got=got, expected=_EXPECTED)
     found.counts.update(pairs=len(found), references=sum(map(len, found.references)), **counts)
     return found
@@ -201,9 +201,7 @@ def _column(corpus: Artifact, known: dict[str, str], name: str, option: str) -> 
     for shown in (name, f"_{name}") if name in ("text", "text_b") else (name,):
         if shown in known:
             return known[shown]
-    hint = (
-        f"name the column with {option}{_or_one_prefix(option)}, or make the corpus with wordpipe ingest --text-b FIELD"
-    )
+    hint = f"choose the column with {option}{_or_one_prefix(option)}, or make the corpus with wordpipe ingest --text-b FIELD"
     got = ", ".join([*known][:20])
     raise ArtifactError(f"this corpus has no column {name!r}", where=corpus.path, got=got, hint=hint)
 
@@ -243,19 +241,19 @@ def _parallel_rows(names: Sequence[str], settings: Seq2SeqEvaluationSettings) ->
     # all files, as lists of lines of the same length
     sides = [_lines(name) for name in names]
     if all(side and "\t" in side[0] for side in sides):
-        what = "it is unclear whether each file holds pairs or one side of the pairs"
+        what = "it is unclear whether each file contains pairs, or only one text of each pair"
         raise InputError(
             what,
             where=", ".join(names),
             got="a tab in the first line of each file",
-            hint="name files of pairs with the ending .tsv",
+            hint="if the files contain pairs, use file names that end in .tsv",
         )
     # each line needs its matching lines
     for name, side in zip(names[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             longer, least = name if len(side) > len(sides[0]) else names[0], min(len(side), len(sides[0]))
             raise InputError(
-                "this line has no matching line: parallel files must have the same number of lines",
+                "this line has no matching line in the other file; parallel files must have the same number of lines",
                 where=f"{longer}:{least + 1}",
                 got=f"{len(sides[0]):,} lines in {names[0]} and {len(side):,} in {name}",
             )  # fmt: skip
@@ -271,7 +269,7 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
     if (field := settings.prefix_field) and header and field not in header and not field.isdigit():
         option = "--prefix-field"
         what = f"there is no field {field!r} for the prefix"
-        hint = f"name the right field with {option}{_or_one_prefix(option)}"
+        hint = f"choose the right field with {option}{_or_one_prefix(option)}"
         raise InputError(what, where=name, got=", ".join(header[:20]), hint=hint)
     if settings.text_field or settings.text_b or settings.prefix_field or {"text", "text_b"} <= {*header}:
         yield from _record_rows(expand([name], read_as="tsv"), settings)
@@ -281,7 +279,9 @@ def _tsv_rows(name: str, settings: Seq2SeqEvaluationSettings) -> Iterator[_Row]:
             continue
         source, *references = line.split("\t")
         if not references:
-            hint = "add a second file with the same number of lines, or name the fields with --text-field and --text-b"
+            hint = (
+                "add a second file with the same number of lines, or choose the fields with --text-field and --text-b"
+            )
             error = wrong_line(f"{name}:{number}", line, "source<TAB>target")
             error.hint = hint
             raise error
@@ -308,7 +308,7 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
                 got, option = ", ".join([*ledger.fields_seen][:20]), named[missing]
                 what = "second text" if option == "--text-b" else "prefix"
                 where = f"{source.name}, line {record.line}"
-                hint = f"name the right field with {option}{_or_one_prefix(option)}"
+                hint = f"choose the right field with {option}{_or_one_prefix(option)}"
                 raise InputError(f"there is no field {missing!r} for the {what}", where=where, got=got, hint=hint)
             # further references, and the prefix
             others = [record.metadata.get(name) for name in more]
@@ -422,7 +422,7 @@ def _unlabelled(kind: Kind, where: object, got: str) -> InputError:
     column = _COLUMNS[kind]
     return InputError(
         f"the texts have no {'answers' if column == 'spans' else f'{column}s'.replace('tagss', 'tags')}", where=str(where),
-        got=got, hint=f"for a file, name the field with --label-field NAME; for a corpus artifact or predictions, make the "
+        got=got, hint=f"for a file, choose the field with --label-field NAME; for a corpus artifact or predictions, make the "
         f"corpus again: wordpipe ingest SOURCE {_OPTIONS[column]} NAME -o CORPUS",
     )  # fmt: skip
 
@@ -507,7 +507,7 @@ def _labelled_columns(corpus: Artifact, kind: Kind, pairs: bool | None) -> tuple
         raise InputError(
             "the model was trained on pairs of texts, but these records have no second text", where=corpus.path,
             got=", ".join(names),
-            hint="for a file, name the field with --text-b NAME; for a corpus, use wordpipe ingest SOURCE --text-b NAME",
+            hint="for a file, choose the field with --text-b NAME; for a corpus, use wordpipe ingest SOURCE --text-b NAME",
         )  # fmt: skip
     pairs = "text_b" in names if pairs is None else pairs
     return ["source", "line", _COLUMNS[kind], *(["text_b"] if pairs else [])], pairs
@@ -589,7 +589,7 @@ class TrainingCorpus:
 
 def training_corpus(path: str) -> TrainingCorpus:
     """Return the corpus of labelled texts that a model, or the model of stored predictions, learned from."""
-    given, name = "name the training corpus for the baselines with --train CORPUS", Path(path).name
+    given, name = "to train the baselines, give the training corpus with --train CORPUS", Path(path).name
     if not is_artifact(Path(path)):
         return TrainingCorpus(None, note=f"{name} does not say which texts it was trained on; {given}")
     with Artifact(path, ["model", "predictions"], verify=False) as artifact:
@@ -600,9 +600,9 @@ def training_corpus(path: str) -> TrainingCorpus:
         return TrainingCorpus(None, note=f"{name} does not name the corpus artifact of its training; {given}")
     found = _input_path(path, entry)
     if found is None:
-        what = "the training corpus" if is_model else "the model that made the predictions"
+        what = f"the training corpus of {name}" if is_model else f"the model that made the predictions {name}"
         digest = entry.digest if is_model else ""
-        return TrainingCorpus(None, digest, f"{name}: {what}, {entry.path}, was moved, deleted or changed; {given}")
+        return TrainingCorpus(None, digest, f"{what} ({entry.path}) was moved, deleted or changed; {given}")
     return TrainingCorpus(found, entry.digest) if is_model else training_corpus(found)
 
 

@@ -168,7 +168,7 @@ def evaluate_predictions(
     if not paths:
         raise ConfigError(
             "no model to evaluate",
-            hint="name a model made by `train classifier`, `train tagger` or `train reader`, or predictions",
+            hint="give a model made by `train classifier`, `train tagger` or `train reader`, or a predictions artifact",
         )
     with storage_errors(), torch_threads(chosen.threads):
         learned = training_corpus(paths[0])
@@ -226,7 +226,7 @@ def _answers_of_models(
     if stored and data is not None:
         raise ConfigError(
             "predictions are evaluated with the labels stored in their artifact", got=f"--data {' '.join(shown_names(data))}",
-            hint="leave out --data, or name the models instead of their predictions",
+            hint="leave out --data, or give the models instead of their predictions",
         )  # fmt: skip
     if not stored and data is None:
         raise ConfigError("labelled texts are needed to evaluate a model", where=paths[0], hint="add --data LABELLED")
@@ -248,7 +248,7 @@ def _answers_of_models(
             )  # fmt: skip
         if first is not None and (one.texts.texts, one.texts.gold) != (first.texts.texts, first.texts.gold):
             raise ArtifactError(
-                "the predictions are of other texts, or have other labels, than the first predictions", where=path,
+                "these predictions and the first predictions have different texts or different labels", where=path,
                 expected=f"the texts and labels of {paths[0]}",
                 hint="wordpipe predict MODEL CORPUS -o OUTPUT, with the same corpus for each model",
             )  # fmt: skip
@@ -619,21 +619,21 @@ def _remarks(
     # on how many texts
     yield f"{counted(counts['texts'], 'texts')}{f' of the split {split}' if split else ''}"
     if counts["unlabelled"]:
-        yield f"{counted(counts['unlabelled'], 'texts')} without a label left out"
+        yield f"left out: {counted(counts['unlabelled'], 'texts')} without a label"
     if known := counts.get("texts_in_train"):
         yield (
-            f"{counted(known, 'texts')} of {counts['texts']:,} are also training texts, which a model can remember: "
-            "the figures may be too good"
+            f"{counted(known, 'texts')} of {counts['texts']:,} are also training texts, which a model can remember, "
+            "so the figures may be too good"
         )
     # of each model: what it did not read, labels that it does not know, and whether it pays
     for one in systems:
         if one.facts["system"] != "model":
             continue
         if cut := one.facts["counts"].get("texts_cut"):
-            yield f"{one.head}: {counted(cut, 'texts')} longer than the model can read: only the beginning was used"
+            yield f"{one.head} read only the beginning of {counted(cut, 'texts')}: the model cannot read longer texts"
         for label, unknown in one.facts["unknown_labels"].items():
             many = "once" if unknown["count"] == 1 else f"{unknown['count']:,} times"
-            yield f"{one.head} does not know the label {label}: {many} wrong, first at {unknown['first']}"
+            yield f"{one.head} does not know the label {label}, so it was wrong {many} (first at {unknown['first']})"
         if (best := one.facts["best_baseline"]) is not None:
             yield _verdict(one.head, best, kind, draws)
     # the baseline that is missing

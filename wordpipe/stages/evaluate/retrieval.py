@@ -51,9 +51,9 @@ _MISSING = {
     "documents_empty": "documents have no text",
 }
 _LEGEND = {
-    "bm25_twice": "BM25 asked twice: a second search adds words from the first results, as in hybrid; no vectors",
-    "words_mean": "mean of words: cosine of the mean word vectors; dense gives rare words more weight and has a transform",
-    "dense": "dense: cosine of the encoder's vectors only; hybrid: dense mixed with BM25, and asked twice",
+    "bm25_twice": "BM25, 2 searches: the second search adds words from the first results, as in hybrid; no vectors",
+    "words_mean": "mean of words: cosine of the mean word vectors, without the weights and the transform of dense",
+    "dense": "dense: cosine of the encoder's vectors only; hybrid: dense combined with BM25, in 2 searches",
     "random": "random vectors: hybrid with random vectors instead of the encoder's vectors",
 }
 _LAYOUT = "corpus.jsonl, queries.jsonl and qrels.tsv or qrels/test.tsv"
@@ -192,7 +192,7 @@ def _remarks(systems: Sequence[System], counts: Mapping[str, int], *, drop_ident
     for one in systems:
         if (unanswered := one.facts["unanswered"]) > counts["queries_unknown"]:
             name = ", ".join(one.head.splitlines())
-            yield f"{name}: nothing found for {unanswered:,} queries, which count as 0"
+            yield f"{name} found nothing for {unanswered:,} queries, which count as 0"
     if drop_identical:
         yield "documents with the same id as their query are left out"
     there = {one.facts["system"] for one in systems}
@@ -204,16 +204,16 @@ def _advice(systems: Sequence[System]) -> Iterator[str]:
     for one in systems:
         gain = (one.facts.get("against_bm25_twice") or {}).get(_FIRST)
         if one.facts["system"] == "hybrid" and gain:
-            sure = "" if gain["p"] < SIGNIFICANT else ", which may be chance"
-            points = f"{100 * gain['difference']:+.2f} points of nDCG@10 (p {gain['p']:.4f})"
-            yield f"{short_name(one.facts['name'], _NAME_WIDTH)}: the vectors add {points} to BM25 asked twice{sure}"
+            sure = "" if gain["p"] < SIGNIFICANT else "; this difference may be chance"
+            points = f"{100 * gain['difference']:+.2f} points (p {gain['p']:.4f})"
+            yield f"{short_name(one.facts['name'], _NAME_WIDTH)}: compared with BM25, 2 searches, nDCG@10 is {points}{sure}"
     untrained = [
         short_name(one.facts["name"], _NAME_WIDTH)
         for one in systems if one.facts["system"] == "dense" and not one.facts["facts"]["learned_from_pairs"]
     ]  # fmt: skip
     if untrained:
         yield (
-            f"{', '.join(untrained)}: not trained for search; train an encoder on these documents, without labels: "
+            f"not trained for search: {', '.join(untrained)}; to train an encoder on these documents, without labels: "
             "wordpipe train static --goal search"
         )
 

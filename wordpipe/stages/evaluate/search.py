@@ -51,8 +51,8 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """How an index is asked, the simplest first: the name of a way → options of a query."""
 _WAYS = {
-    "words": "words alone (BM25)", "vectors": "vectors alone", "both": "both", "words_twice": "words asked twice",
-    "both_once": "both, asked once",
+    "words": "words alone (BM25)", "vectors": "vectors alone", "both": "both", "words_twice": "words, 2 searches",
+    "both_once": "both, 1 search",
 }  # fmt: skip
 _FEW = 100  # questions
 _DEPTH = 10  # of recall
@@ -151,15 +151,15 @@ def _remarks(systems: Sequence[System], asked: "_Asked") -> Iterator[str]:
     yield f"{counted(counts['questions'], 'questions')}, {counted(counts['answers'], 'right answers')}"
     if first is not None:
         unknown = (
-            f"{counts['unknown']:,} of {counted(counts['lines'], 'lines')} name an id or title that is not in the index"
+            f"{counts['unknown']:,} of {counted(counts['lines'], 'lines')} have an id or title that is not in the index"
         )
-        left_out = f"; {counted(counts['left_out'], 'questions')} left out" if counts["left_out"] else ""
-        yield f"{unknown}: the first is {first['value']!r} ({first['where']}){left_out}"
+        left_out = f"; left out: {counted(counts['left_out'], 'questions')}" if counts["left_out"] else ""
+        yield f"{unknown}; the first line: {first['value']!r} ({first['where']}){left_out}"
     if counts["repeated"]:
-        yield f"{counted(counts['repeated'], 'repeated lines')} left out"
+        yield f"left out: {counted(counts['repeated'], 'repeated lines')}"
     for one in systems:
         if unanswered := one.facts["unanswered"]:
-            yield f"{one.head}: nothing found for {counted(unanswered, 'questions')}, counted as 0"
+            yield f"{one.head} found nothing for {counted(unanswered, 'questions')} (score 0)"
 
 
 def _verdict(best: dict[str, Any], n: int, index: str) -> str:
@@ -167,9 +167,9 @@ def _verdict(best: dict[str, Any], n: int, index: str) -> str:
     options = " ".join(f"--{name} {value}" for name, value in best["options"].items())
     ask = f"wordpipe query {shlex.quote(index)} … {options}"
     if best["differs"]:
-        return f"measurably the best way: {_way_in_words(best['system'])}; use: {ask}"
-    few = f"; {counted(n, 'questions')} are few: more questions give a clearer result" if n < _FEW else ""
-    return f"no way finds measurably more than words alone; use: {ask}{few}"
+        return f"the best search, significantly better than words alone: {_way_in_words(best['system'])}; use: {ask}"
+    few = f"; {counted(n, 'questions')} are few, and more questions give a clearer result" if n < _FEW else ""
+    return f"no search is significantly better than words alone; use: {ask}{few}"
 
 
 class _Line(NamedTuple):
@@ -200,7 +200,7 @@ def read_questions(data: PathLike) -> list[_Line]:
 
 def _of_json(text: str, where: str) -> Iterator[_Line]:
     """Return a question to search for out of a line of JSON."""
-    expected = "an object with question, and id or title"
+    expected = "a JSON object with question, and id or title"
     for number, line, record, (name, right) in json_rows(text, where, _question_columns, expected):
         place, question = f"{where}:{number}", record[name]
         value, by = next(((record[one], (by,)) for one, by in right if record[one] is not None), (None, ()))
@@ -285,7 +285,7 @@ def _answerable_questions(artifact: Artifact, lines: Sequence[_Line], where: str
     # questions without an answer are left out
     known = {question: rows for question, rows in right.items() if rows}
     if not known:
-        hint = f"see ids and titles with: wordpipe show {artifact.path} --rows 3"
+        hint = f"to see ids and titles, use: wordpipe show {artifact.path} --rows 3"
         what = "none of the right answers in the file is in the index"
         raise InputError(
             what,

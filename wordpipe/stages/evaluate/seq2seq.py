@@ -356,26 +356,26 @@ def _remarks(systems: Sequence[System], counts: dict[str, int], split: str | Non
     more = f", {counts['references']:,} references" if counts["references"] > counts["pairs"] else ""
     yield f"{counted(counts['pairs'], 'pairs')}{part}{more}"
     said = {
-        "sources_empty": ("pairs", "without a source left out"),
-        "targets_empty": ("pairs", "without a target left out"),
-        "sources_in_train": ("sources", "also in the training pairs"),
+        "sources_empty": ("left out: ", "pairs", " without a source"),
+        "targets_empty": ("left out: ", "pairs", " without a target"),
+        "sources_in_train": ("also in the training pairs: ", "sources", ""),
     }
-    yield from (f"{counted(counts[name], what)} {text}" for name, (what, text) in said.items() if counts.get(name))
+    yield from (f"{a}{counted(counts[name], what)}{b}" for name, (a, what, b) in said.items() if counts.get(name))
     # what each model did not read or write
     for one in systems:
         name, own = _PLAIN.get(one.facts["system"], one.head), one.facts["counts"]
         if cut := own.get("sources_cut"):
             unread = counted(own["tokens_cut"], "tokens")
-            yield f"{name}: {counted(cut, 'sources')} longer than the model can read, {unread} not read"
+            yield f"{name} did not read {unread} of {counted(cut, 'sources')}: the model cannot read longer sources"
         if cut := own.get("targets_cut"):
-            yield f"{name}: {counted(cut, 'references')} longer than the model can read: the loss covers only the beginning"
+            yield f"{name} read only the beginning of {counted(cut, 'references')}, so the loss covers only this part"
         if empty := own["outputs_empty"]:
             yield f"{name}: {counted(empty, 'empty outputs')}"
     # measures and baselines that are missing
     if not has_sacrebleu():
-        yield f"BLEU, chrF and the length ratio are not measured: sacrebleu is not installed; {INSTALL_SACREBLEU}"
+        yield f"BLEU, chrF and the length ratio are not measured, because sacrebleu is not installed; {INSTALL_SACREBLEU}"
     if not has_train:
-        yield "without --train there is no baseline of the nearest training pair"
+        yield "to add the nearest training pair as a baseline, use --train"
 
 
 def _samples(systems: Sequence[_System], pairs: TextPairs, settings: Seq2SeqEvaluationSettings) -> list[dict[str, Any]]:
@@ -421,7 +421,7 @@ def pair_losses(
         ArtifactError: the tokenizer has no token that ends a text, or the model's probabilities are not numbers.
     """
     if "eos" not in opened.special:
-        raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
+        raise ArtifactError("the model has no token for the end of a text", where=opened.path, expected="eos_token_id")
     # ids of all sources and targets
     end = opened.special["eos"]
     ids = [source_ids(opened, opened.prefix if prefix is None else prefix, text)[0] for text in sources]
@@ -441,7 +441,7 @@ def pair_losses(
         done += len(batch)
     if not np.isfinite(nats_N).all():
         raise ArtifactError(
-            "the model's probabilities are not numbers", where=opened.path, hint="train the model again"
+            "the probabilities of the model are not finite numbers", where=opened.path, hint="train the model again"
         )
     return PairLosses(nats_N, tokens_N, cut)
 
@@ -449,7 +449,7 @@ def pair_losses(
 @torch.inference_mode()
 def _packed_losses(model: EncoderDecoder, sources: Sequence[list[int]], labels: Sequence[list[int]]) -> Floats:
     """Return a seq2seq model's loss of each pair of a batch, (B,)."""
-    assert model.config.start_id is not None, "an encoder-decoder that writes has a start"
+    assert model.config.start_id is not None, "an encoder-decoder has a start token"
     targets = PairTargets(flat(sources), flat(labels), model.embedding.device, model.config.start_id)
     source, seen, wanted = targets.packed()
     hidden_ND = model.write_packed(seen, model.read_packed(source))

@@ -20,18 +20,18 @@ class Seq2SeqEvaluationSettings(Settings):
         metavar="NAME",
     )  # fmt: skip
     split: Literal["train", "valid", "test", "all"] | None = setting(
-        None, "part of the corpus to evaluate on; default: the held-out part (valid, else test), else all"
+        None, "part of the corpus to evaluate on; default: the first of valid, test and all that exists"
     )
     prefix: str | None = setting(
         None,
-        "text put before every source text; default: the prefix of the model's training",
+        "text put before every source text; default: the prefix used in training",
         metavar="STRING",
         section="Tasks",
         prose=True,
     )
     prefix_field: str = setting(
-        "", "field whose value is put before each source text; default: the field of the training; each value also gets its "
-        "own figures", metavar="NAME",
+        "", "field whose value is put before each source text; default: the field used in training; figures are also "
+        "shown for each value", metavar="NAME",
     )  # fmt: skip
     beams: int = setting(
         5, "number of beams in beam search; 1: always the most probable token (greedy search)", ge=1, le=1000,
@@ -39,20 +39,20 @@ class Seq2SeqEvaluationSettings(Settings):
     )  # fmt: skip
     length_penalty: float = setting(
         1.0,
-        "exponent of the length that divides the score of a target text; above 0 favours longer texts",
+        "exponent of the length; the score of a target text is divided by length^exponent; above 0 favours longer texts",
         ge=-10,
         le=10,
         expert=True,
     )
     length_penalty_by: Literal["hf", "gnmt"] = setting(
         "hf",
-        "length for --length-penalty; hf: number of tokens, as in transformers; gnmt: (5 + tokens) / 6",
+        "definition of length for --length-penalty; hf: number of tokens, as in transformers; gnmt: (5 + tokens) / 6",
         expert=True,
     )
     max_tokens: int | None = setting(
         None,
-        "maximum number of tokens of a target text, which is unfinished if cut there; default: twice the tokens of the "
-        "source plus 20, at most the model's positions",
+        "maximum number of tokens of a target text; a longer text is cut and counts as unfinished; default: twice the "
+        "tokens of the source plus 20, but at most the positions of the model",
         ge=1,
         le=10**6,
         expert=True,
@@ -68,7 +68,9 @@ class Seq2SeqEvaluationSettings(Settings):
         section="What is shown", expert=True,
     )  # fmt: skip
     seed: int = setting(1, "seed of the bootstrap and of the choice of samples", ge=0, lt=2**32, expert=True)
-    samples: int = setting(0, "number of pairs to show with the written texts, chosen by the seed", ge=0, le=10_000)
+    samples: int = setting(
+        0, "number of pairs to show with the texts that the models wrote; --seed chooses the pairs", ge=0, le=10_000
+    )
 
     def generation(self, prefix: str | None) -> GenerateSettings:
         """Return the settings of a writer of target texts with this prefix.
@@ -98,11 +100,12 @@ class PredictionsEvaluationSettings(Settings):
     )  # fmt: skip
     text_b: str = setting("", "field of the second text of a pair; default: text_b", metavar="NAME")
     label_field: str = setting(
-        "", "field of the right answers; default: label, for taggers tags, for readers spans", metavar="NAME"
+        "", "field of the right answers; default: label; tags for a tagger, spans for a reader", metavar="NAME"
     )
     split: Literal["train", "valid", "test", "all"] | None = setting(
         None,
-        "part of the corpus to evaluate on; default: test, else valid if the model was trained on this corpus, else all",
+        "part of the corpus to evaluate on; default: the first that exists of test, valid (only if the model was "
+        "trained on this corpus) and all",
     )
     device: Device = setting("auto", "device that runs the model; auto: the fastest available")
     threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)

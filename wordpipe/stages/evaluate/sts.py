@@ -179,7 +179,7 @@ def evaluate_sts(
         if floors:
             systems += _baselines(sets, language, draws, run)
     if not systems:
-        raise ConfigError("there is nothing to evaluate", hint="name a model, or leave out --no-floors")
+        raise ConfigError("there is nothing to evaluate", hint="give a model, or leave out --no-floors")
     # the report
     shown = [
         {"name": one.name, "path": str(one.path), "pairs": len(one.pairs), "unscored": one.pairs.unscored}
@@ -234,13 +234,13 @@ def _remarks(systems: Sequence[System], sets: Sequence[StsSet]) -> Iterator[str]
     """Yield the sentences and words of STS that a system knows nothing of, and what was left out."""
     for one, dataset in ((system, dataset) for system in systems for dataset in system.facts["sets"]):
         if (count := dataset["sentences_without_vector"]) > 0:
-            without = f"{counted(count, 'sentences')} of {dataset['name']} without a vector"
-            yield f"{one.head}: {without}: their pairs have the cosine 0"
+            without = f"no vector for {counted(count, 'sentences')} of {dataset['name']}"
+            yield f"{one.head}: {without}, so their pairs have the cosine 0"
         if (count := dataset["unknown_words"]["count"]) > 0:
             unknown = f"{counted(count, 'unknown words')} in {dataset['name']}"
             yield f"{one.head}: {unknown}: {some_words(dataset['unknown_words'])}"
     if unscored := sum(one.pairs.unscored for one in sets):
-        yield f"{counted(unscored, 'pairs')} without a score left out"
+        yield f"left out: {counted(unscored, 'pairs')} without a score"
 
 
 def _figures(one: StsSet, found: _Scores, draws: int) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def read_sts_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[StsSet], di
     paths = list(dict.fromkeys(as_list(data)))
     refuse_artifacts(paths)
     if not paths:
-        raise InputError("there is no set to evaluate on", hint="name files of scored pairs with --data")
+        raise InputError("there is no set to evaluate on", hint="give files of scored pairs with --data")
     skipped: Counter[str] = Counter()
     sets = [
         StsSet(name, place, _read_folder(place, skipped) if place.is_dir() else _read_set(place))
@@ -370,7 +370,7 @@ def read_scored_pairs(data: bytes, where: str, scores: bytes | None = None) -> S
     if scores is not None:
         return _scored_pairs(_pairs_with_scores(text, decoded(scores, where), where), (0, 1, 2), where)
     if text.lstrip().startswith("{"):
-        read = json_rows(text, where, _columns_by_name, "an object with sentence1, sentence2 and score")
+        read = json_rows(text, where, _columns_by_name, "a JSON object with sentence1, sentence2 and score")
         cells = ((number, [*record.values()], columns) for number, _, record, columns in read)
         rows = [
             (number, ["" if values[place] is None else str(values[place]) for place in columns])
@@ -433,7 +433,7 @@ def _columns_by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
     length = [sum(map(len, column)) for column in columns]
     pairs = [place for place in range(width - 1) if not numeric[place] and not numeric[place + 1]]
     if not pairs:
-        raise InputError("there are no two neighbouring columns of sentences", where=where, expected=_EXPECTED)
+        raise InputError("there are no two columns of sentences next to each other", where=where, expected=_EXPECTED)
     first = max(pairs, key=lambda place: min(length[place], length[place + 1]))
     scores = [place for place in (first - 1, first + 2) if 0 <= place < width and numeric[place]]
     if len(scores) == 2:  # one of them may number the pairs, by different whole numbers
@@ -447,7 +447,7 @@ def _columns_by_shape(rows: Sequence[Sequence[str]], where: str) -> _Columns:
             if not scores
             else "two columns could be the score"
         )
-        hint = "name the columns in a first line: sentence1, sentence2, score"
+        hint = "add a first line with the names of the columns: sentence1, sentence2, score"
         raise InputError(what, where=where, expected=_EXPECTED, hint=hint)
     return first, first + 1, scores[0]
 

@@ -142,13 +142,13 @@ def _groups(one: System, by: str) -> Table:
 def _remarks(systems: Sequence[System]) -> Iterator[str]:
     """Yield remarks on tokenizers: on how much text the figures stand, the first text that did not come back."""
     counts = systems[0].facts["counts"]
-    unspaced = f"; {human_count(runs)} runs in scripts without spaces" if (runs := counts["unspaced_runs"]) else ""
+    unspaced = f"; {human_count(runs)} passages in scripts without spaces" if (runs := counts["unspaced_runs"]) else ""
     texts, words = human_count(counts["texts"]), human_count(counts["words"])
     yield f"{texts} texts, {human_bytes(counts['bytes'])}, {words} words{unspaced}"
     for one in systems:
         if one.facts["failures"]:
             first, count = one.facts["failures"][0], one.facts["counts"]["round_trip_failures"]
-            yield f"{one.head}: {count:,} texts change when they are encoded and decoded; the first:"
+            yield f"{one.head}: {count:,} texts change when they are encoded and decoded; the first of these texts:"
             yield f"  text     {_shortened_text(first['text'])}"
             yield f"  decoded  {_shortened_text(first['decoded'])}"
             yield f"  differs  {_shortened_text(first['was'])} → {_shortened_text(first['became'])}"

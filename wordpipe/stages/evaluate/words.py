@@ -135,7 +135,7 @@ def _read_sets(data: PathLike | Iterable[PathLike]) -> tuple[list[tuple[str, Pat
         file for path in map(Path, paths) for file in (files_of(path, _ENDINGS, skipped) if path.is_dir() else [path])
     ]
     if not files:
-        hint = f"name the files, or use file names that end in {' '.join(_ENDINGS)}"
+        hint = f"give the files themselves, or use file names that end in {' '.join(_ENDINGS)}"
         raise InputError(
             "there is no file of word pairs or analogies to evaluate on", where=", ".join(paths), hint=hint
         )
@@ -173,13 +173,13 @@ def _methods_line(kinds: set[str], restrict_vocab: int, analogy: Method, unknown
     """Return a sentence on how the figures of word vectors were computed."""
     cut = f"the {restrict_vocab:,} most frequent words" if restrict_vocab else "all words"
     said = {
-        "similarity": "Similarity: Spearman's correlation with the cosines.",
+        "similarity": "Similarity: Spearman correlation of the scores with the cosines.",
         "analogies": f"Analogies: {_METHODS[analogy]} among {cut}.",
     }
-    left = "are left out" if unknown == "drop" else "count as cosine 0 and as wrong"
-    return " ".join(
-        [*(said[kind] for kind in said if kind in kinds), f"Pairs and questions with unknown words {left}."]
-    )
+    left = "Pairs and questions with unknown words are left out."
+    if unknown == "zero":
+        left = "Pairs with unknown words count as cosine 0, and questions with unknown words count as wrong."
+    return " ".join([*(said[kind] for kind in said if kind in kinds), left])
 
 
 def _sections(systems: Sequence[System], whole: str) -> Table:
@@ -199,7 +199,7 @@ def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
     """Yield lines on unknown words, and a warning where the columns do not compare."""
     for one in systems:
         if one.facts["unit"] == "token":
-            yield f"{one.head}: the table holds tokens, so a word of several tokens is unknown"
+            yield f"{one.head}: the table contains tokens, not words, so a word of several tokens is unknown"
         for kind in ("unknown_words", "guessed_words"):
             found = (some for some in one.facts["sets"] if some.get(kind, {}).get("count"))
             yield from (f"{one.head}: {_unknown_words_line(some, kind)}" for some in found)
@@ -210,6 +210,6 @@ def _remarks(systems: Sequence[System], unknown: Unknown) -> Iterator[str]:
 
 def _unknown_words_line(found: dict[str, Any], kind: str) -> str:
     """Return a line with the number of unknown or guessed words and the first few."""
-    what = f"not among the {found['among']:,} most frequent" if "among" in found else "unknown"
-    what = "not in the table, vectors computed from the letters" if kind == "guessed_words" else what
+    what = f"outside the {found['among']:,} most frequent words" if "among" in found else "unknown"
+    what = "not in the table, so with vectors computed from their letters" if kind == "guessed_words" else what
     return f"{counted(found[kind]['count'], 'words')} of {found['name']} {what}: {some_words(found[kind])}"

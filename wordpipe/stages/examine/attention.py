@@ -161,7 +161,7 @@ def _read_sides(model: Inspected, text: str, second: str | None, notes: list[str
     cut = sum(row.cut for row in rows.values())
     if cut:
         notes.append(
-            f"the text is longer than the {model.max_len:,} tokens that the model can read: {cut:,} tokens were left out"
+            f"the text is too long: the model can read {model.max_len:,} tokens, so {cut:,} tokens were left out"
         )
     # heads × layers × the squares of lengths, over all stacks
     config = model.model.config
@@ -283,8 +283,9 @@ def _page_view(
     config = model.model.config
     layers = f"{config.n_layers} + {config.n_decoder_layers}" if config.n_decoder_layers else str(config.n_layers)
     cut = sum(row.cut for row in rows.values())
-    figures = f"{config.architecture}, {layers} layers of {config.n_heads} heads; names of heads: {over}" + (
-        f"; {cut:,} tokens were left out: the model can read {model.max_len:,}" if cut else ""
+    figures = (
+        f"{config.architecture}, {layers} layers of {config.n_heads} heads; heads are named by their attention {over}"
+        + (f"; {cut:,} tokens were left out, because the model can read {model.max_len:,} tokens" if cut else "")
     )
     named = Path(model.path).name
     shown_text = text if second is None or model.writes_targets else f"{text}\n{second}"

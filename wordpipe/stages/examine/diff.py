@@ -75,7 +75,7 @@ def diff(
     with storage_errors(), open_words(a) as first, open_words(b) as second:
         for fact, usual in (("unit", "word"), ("dim", None)):
             if (one := first.manifest.facts.get(fact, usual)) != (other := second.manifest.facts.get(fact, usual)):
-                hint = f"train both with --{fact} {one}"
+                hint = f"train both tables with --{fact} {one}"
                 raise ArtifactError(
                     f"the two tables differ in {fact}", where=second.path, got=other, expected=one, hint=hint
                 )

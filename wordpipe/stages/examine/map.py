@@ -72,7 +72,7 @@ def map_words(
     run, output = run or RunOptions(), Path(output)
     check_page(output, "map", replace=replace)
     if only is not None and near is not None:
-        raise ConfigError("give either only or near, not both")
+        raise ConfigError("give `only` or `near`, but not both")
     if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
         raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {_MOST_WORDS}")
     if not 1 <= groups <= COLOURS:
@@ -139,13 +139,13 @@ def _word_map(
 def check_page(output: Path, what: str, *, replace: bool) -> None:
     """Refuse an output that a map's page cannot replace. Raises ConfigError: it is no page."""
     if output.is_dir() or str(output) == "-":
-        hint = f"name a file with -o, such as {what}.html"
+        hint = f"give a file name with -o, for example {what}.html"
         raise ConfigError(f"a {what} must be written to a file", where="output", got=output, hint=hint)
     if output.is_file():
         with output.open("rb") as file:
             begin = file.read(15)
         if begin.lower() not in (b"<!doctype html>", b""):
-            hint = "name another file with -o"
+            hint = "choose another file with -o"
             raise ConfigError("the output exists and is not an HTML page", where="output", got=output, hint=hint)
     check_output(output, replace=replace)
 
@@ -158,7 +158,11 @@ def _pick_layout(layout: str, run: RunOptions) -> str:
         raise ConfigError("UMAP is not installed", where="layout", got=layout, hint=INSTALL_UMAP)
     if layout != "auto" or has_umap():
         return "pca" if layout == "pca" else "umap"
-    run.report(Progress("map", note=f"layout by PCA; UMAP keeps many more neighbours together: {INSTALL_UMAP}"))
+    run.report(
+        Progress(
+            "map", note=f"the layout uses PCA; UMAP keeps many more neighbours together, to install it: {INSTALL_UMAP}"
+        )
+    )
     return "pca"
 
 
@@ -181,8 +185,8 @@ def _choose_words(
     if near is not None:
         found = table.neighbours([near], k=(n_words or _WORDS_NEAR) - 1)
         if not found:
-            hint = "name another word"
-            raise InputError(f"the vector of {near!r} is zero: the word has no neighbours", hint=hint)
+            hint = "choose another word"
+            raise InputError(f"the vector of {near!r} is zero, so the word has no neighbours", hint=hint)
         rows = np.sort(np.array([table.find(near), *(one.row for one in found)], dtype=np.int64))
     elif only is not None:
         rows = _words_of_list(table, Path(only), n_words or _MOST_WORDS, left_out)

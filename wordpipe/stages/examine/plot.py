@@ -80,7 +80,7 @@ def plot(
         # A run without a loss has no curve.
         for one in runs:
             if not any(row["loss"] is not None for row in one["log"]):
-                hint = "wait for the first report; word2vec trained with gensim reports no loss"
+                hint = "wait for the first report of the loss; word2vec trained with gensim never reports a loss"
                 raise InputError("this training reported no loss", where=one["name"], hint=hint)
         # Draw the curves.
         if path is not None:
@@ -103,11 +103,11 @@ def logged_runs(path: Path, name: str, verify: bool) -> Iterator[dict[str, Any]]
     if there or not partial.is_dir():
         with Artifact(path, ["model", "words"], verify=verify) as artifact:
             if "steps.parquet" not in artifact.names():
-                hint = "imported words have no log: name an artifact that wordpipe trained"
-                raise ArtifactError("the artifact has no log of a training", where=path, hint=hint)
+                hint = "imported words have no log, so give an artifact that wordpipe trained"
+                raise ArtifactError("the artifact has no training log", where=path, hint=hint)
             rows = [row for batch in read_batches(artifact, "steps", _COLUMNS) for row in batch.to_pylist()]
             if not rows:
-                raise ArtifactError("the log of the training is empty", where=path / "steps.parquet")
+                raise ArtifactError("the training log is empty", where=path / "steps.parquet")
             known = artifact.manifest.facts.get("unigram_entropy") is not None
             entropy = artifact.fact("unigram_entropy", float) if known else None
             yield run_figures(name, artifact.kind, rows, entropy, finished=True)

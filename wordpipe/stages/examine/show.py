@@ -140,7 +140,7 @@ def segment(path: PathLike, text: str) -> dict[str, Any]:
             article = "an" if artifact.kind == "index" else "a"
             raise ArtifactError(
                 f"{article} {artifact.kind} artifact has no tokenizer", where=str(path), expected="tokens, words or model",
-                hint="name a tokens artifact",
+                hint="give a tokens artifact",
             )  # fmt: skip
         found = []
         for name in names:
@@ -192,7 +192,7 @@ def verify(path: PathLike) -> dict[str, Any]:
             if output.rows is not None:
                 with open_part(artifact, output.path) as part:
                     if part.metadata.num_rows != output.rows:
-                        what = "the table does not have the number of rows in the manifest"
+                        what = "the table and the manifest have different numbers of rows"
                         raise ArtifactError(what, where=path / output.path)
         outputs = artifact.manifest.outputs
         size = {"files": len(outputs) + 1, "bytes": sum(output.bytes for output in outputs)}

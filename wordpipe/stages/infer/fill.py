@@ -28,6 +28,7 @@ _USUAL_MASK = "[MASK]"  # for the sentinels of a tokenizer without a mask
 _OTHER_MASKS = ("<mask>", "<MASK>")  # as tokenizers spell it; taken for a mask where theirs has such a token
 _LEAST_BEAMS, _MOST_BEAMS = 5, 1_000
 _SEARCHES = 4  # each with twice the beams of the one before, until there are as many different texts as were asked for
+_FILL_PARTS = "split the text into parts and fill each part separately"
 _TOKENS_OF_A_SPAN = 16  # at most; in training it has 3 on average
 
 
@@ -179,16 +180,20 @@ class DenoisingFiller:
         self._sentinels = _sentinels_of(opened)
         apart = opened.target_tokenizer is not None
         if not (self._sentinels or "mask" in opened.special) or opened.made_by not in ("", DENOISING) or apart:
-            made = "separate vocabularies for source and target" if apart else "a tokenizer without sentinels and mask"
+            made = (
+                "separate vocabularies for source and target"
+                if apart
+                else "a tokenizer without sentinel and mask tokens"
+            )
             made = f"a model made by `wordpipe {opened.made_by}`" if opened.made_by else made
             raise ArtifactError(
-                "the model was not trained to restore texts", where=opened.path, got=made,
+                "the model was not trained for denoising, so it cannot fill masks", where=opened.path, got=made,
                 expected="a model made by `wordpipe train denoising`",
                 hint="wordpipe train denoising TOKENS -o MODEL --style t5|bart",
             )  # fmt: skip
         if settings.top_k > _MOST_BEAMS:
             raise ConfigError(
-                "more candidates than the search can have beams",
+                "the number of candidates is larger than the maximum number of beams",
                 where="top_k",
                 got=settings.top_k,
                 expected=f"at most {_MOST_BEAMS}",
@@ -249,9 +254,9 @@ class DenoisingFiller:
             return [self.mask] * n_masks
         if n_masks > len(self._sentinels):
             raise InputError(
-                "the text has more masks than the tokenizer has sentinels", got=n_masks,
+                "the text has more masks than the tokenizer has sentinel tokens", got=n_masks,
                 expected=f"at most {len(self._sentinels)}",
-                hint="fill each part of the text on its own",
+                hint=_FILL_PARTS,
             )  # fmt: skip
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
@@ -302,7 +307,9 @@ def _spans(ids: Sequence[int], wanted: Sequence[int], sentinels: set[int]) -> li
 def _nothing_to_fill(text: str, mask: str) -> InputError:
     """Return the error of a text without a mask."""
     return InputError(
-        "the text has no mask to fill", got=repr(text[:80]), hint=f'write {mask} where a word is missing: "the {mask}"'
+        "the text has no mask to fill",
+        got=repr(text[:80]),
+        hint=f'write {mask} where a word is missing, for example "the {mask}"',
     )
 
 
@@ -317,10 +324,10 @@ def _read_part(opened: OpenModel, ids: list[int], gaps: set[int]) -> tuple[list[
     span = span_of_masks(positions, len(ids), room)
     if span is None:
         raise InputError(
-            "the masks are too far apart for the model to read all of them at once",
+            "the first and the last mask are too far apart: the model cannot read all masks together",
             got=f"{positions[-1] - positions[0] + 1} tokens from the first to the last mask",
             expected=f"at most {room} tokens",
-            hint="fill each part of the text on its own",
+            hint=_FILL_PARTS,
         )
     return ids[slice(*span)], len(ids) - (span[1] - span[0])
 

@@ -134,14 +134,13 @@ class Writing:
         found = []
         if self.cut:
             found.append(
-                f"the prompt has {self._n_prompt:,} tokens, but the model reads at most {self._max_len:,}: the first "
-                f"{self.cut:,} were left out"
+                f"the prompt has {self._n_prompt:,} tokens, but the model reads at most {self._max_len:,} tokens: the first "
+                f"{self.cut:,} tokens were left out"
             )
         if slid := self._generation.n_slides:
             found.append(
-                f"the text became longer than the model's {self._max_len:,} positions; "
-                f"{'once' if slid == 1 else f'{slid} times'} the model continued from the last "
-                f"{max(1, self._max_len // 2):,} tokens only"
+                f"the text became longer than the model's {self._max_len:,} positions; the model kept only the last "
+                f"{max(1, self._max_len // 2):,} tokens and continued ({'once' if slid == 1 else f'{slid} times'})"
             )
         return found
 
@@ -235,14 +234,14 @@ def answer_notes(max_len: int, sources: int, shortened: int, cut: int, outgrown:
     found = []
     if shortened:
         found.append(
-            f"{which_sources(shortened, sources)} too long, as source and answer share the model's {max_len:,} positions: "
-            f"{cut:,} tokens at the end were not read"
+            f"{which_sources(shortened, sources)} too long, because source and answer together can have at most {max_len:,} "
+            f"tokens: {cut:,} tokens at the end were not read"
         )
     if outgrown:
         which = "the answer" if sources == 1 else f"the answer to {outgrown:,} of {sources:,} sources"
-        found.append(f"{which} was cut off: source and answer fill the model's {max_len:,} positions")
+        found.append(f"{which} was cut off, because source and answer together can have at most {max_len:,} tokens")
     if empty and sources > 1:
-        found.append(f"{which_sources(empty, sources)} empty, and so are their answers")
+        found.append(f"{which_sources(empty, sources)} empty, so the answers are empty too")
     return found
 
 
@@ -264,7 +263,8 @@ def _prompt_ids(opened: OpenModel, prompt: str, max_tokens: int) -> tuple[list[i
         ids = [opened.special["bos"]]
     if not ids:
         raise ConfigError(
-            "the prompt is empty, and the model has no token that begins a text", hint="give a prompt of some words"
+            "the prompt is empty, and the model has no token for the beginning of a text",
+            hint="give a prompt of some words",
         )
     return ids, 0
 
@@ -353,7 +353,8 @@ class TargetWriter:
         self._model, self._opened = opened.pair_model, opened
         self._settings = settings.of_pairs()
         if "eos" not in opened.special:
-            raise ArtifactError("the model has no token that ends a text", where=opened.path, expected="eos_token_id")
+            what = "the model has no token for the end of a text"
+            raise ArtifactError(what, where=opened.path, expected="eos_token_id")
         self._stop_id = opened.special["eos"]
         opened.move_to(settings.device)
         self._allowed_V = _target_tokens(opened)
@@ -364,33 +365,33 @@ class TargetWriter:
         self._n_prefix = len(opened.encode(self.prefix)) if self.prefix else 0
         if self.max_len <= len(self._before) + len(self._after) + self._n_prefix:
             raise ConfigError(
-                "the prefix is too long: it leaves no room for a text", where="prefix", got=f"{self._n_prefix} tokens",
+                "the prefix is too long: no position is left for a text", where="prefix", got=f"{self._n_prefix} tokens",
                 expected=f"fewer tokens than the model's {self.max_len} positions",
             )  # fmt: skip
         # What the user should know of model and settings.
         self.notes: list[str] = []
         if opened.made_by == DENOISING:
             self.notes.append(
-                "the model was trained to restore texts (`wordpipe train denoising`), not on pairs: use `wordpipe fill`, or "
-                f"train the model on pairs with `wordpipe train seq2seq PAIRS --init {opened.path}`"
+                "the model was trained for denoising, not on pairs of texts: use `wordpipe fill`, or train the model on pairs "
+                f"with `wordpipe train seq2seq PAIRS --init {opened.path}`"
             )
         # Targets in a vocabulary whose tokenizer is missing.
         if self._model.config.decoder_vocab_size and opened.target_tokenizer is None:
             self.notes.append(
-                "the model has a separate vocabulary for targets, but no tokenizer for this vocabulary: the tokenizer of the "
-                "sources decodes the targets"
+                "the model has a separate vocabulary for targets, but no tokenizer for this vocabulary, so the tokenizer of "
+                "the sources decodes the targets"
             )
         # Limits, and prefixes that the model was trained with.
         if (asked := settings.max_tokens or 0) > self.max_len:
             self.notes.append(
-                f"max_tokens is {asked:,}, but no target can have more tokens than the model's {self.max_len:,} positions"
+                f"max_tokens is {asked:,}, but the model has {self.max_len:,} positions, so no target can have more tokens"
             )
         if opened.prefix_field and settings.prefix is None:
             known = ", ".join(f'"{text}"' for text in opened.prefixes[:_PREFIXES_SHOWN])
             left = opened.n_prefixes - _PREFIXES_SHOWN
             more = f", and {left:,} more" if left > 0 else ""
             self.notes.append(
-                f"the model was trained with a prefix for each task; choose the task with --prefix: {known}{more}"
+                f"the model was trained with a prefix for each task; choose a prefix with --prefix (known: {known}{more})"
             )
         # What is counted while targets are written.
         self.sources = self.empty = self.shortened = self.cut = self.tokens = self.unfinished = 0
@@ -408,11 +409,11 @@ class TargetWriter:
         if self.unfinished:
             which = "1 target was" if self.unfinished == 1 else f"{self.unfinished:,} targets were"
             found.append(
-                f"{which} cut off at the maximum number of tokens: raise --max-tokens; if the model repeats itself, train the "
-                "model for longer"
+                f"{which} cut off at the maximum number of tokens: raise --max-tokens, or train the model longer if it "
+                "repeats the same words"
             )
         if self.empty and self.sources > 1:
-            found.append(f"{which_sources(self.empty, self.sources)} empty, and so are their targets")
+            found.append(f"{which_sources(self.empty, self.sources)} empty, so the targets are empty too")
         return found
 
     def stream(self, sources: Iterable[str]) -> Iterator[Written]:
@@ -509,7 +510,7 @@ class TargetWriter:
 
     def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
         """Return the hypotheses of a source as generated target texts."""
-        with library_errors("the tokenizer cannot decode the tokens that the model wrote", "tokenizer.json"):
+        with library_errors("the tokenizer cannot decode the tokens that the model generated", "tokenizer.json"):
             texts = self._opened.writing_tokenizer.decode_batch(
                 [list(one.ids) for one in hypotheses], skip_special_tokens=True
             )

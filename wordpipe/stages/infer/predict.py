@@ -125,11 +125,11 @@ class Predictor:
         if not texts or len(texts) > _PAIR or (self.pairs is not None and len(texts) != (_PAIR if self.pairs else 1)):
             raise InputError(
                 f"text {number} is {'a single text' if len(texts) == 1 else 'a pair'}", got=" | ".join(texts)[:80],
-                expected="pairs, as the model was trained on pairs of texts" if self.pairs else "single texts",
+                expected="pairs, because the model was trained on pairs of texts" if self.pairs else "single texts",
                 hint="on the command line, put a tab between the two texts of a pair, or between a question and its passage",
             )  # fmt: skip
         if not any(text.strip() for text in texts):
-            raise InputError(f"text {number} is empty or has spaces only", expected="some words")
+            raise InputError(f"text {number} is empty or contains only spaces", expected="some words")
         return tuple(text.encode("utf-8", "replace").decode() for text in texts)
 
 
@@ -198,8 +198,8 @@ def _refuse_headless_model(values: dict[str, Any], folder: Path) -> None:
 
     if not is_headed(values):
         raise ArtifactError(
-            "the model has no head, so it predicts no labels, tags or answers", where=folder, got=values.get("architectures"),
-            expected="a model made by `train classifier`, `train tagger` or `train reader`",
+            "the model has no head, so it cannot predict labels, tags or answers", where=folder,
+            got=values.get("architectures"), expected="a model made by `train classifier`, `train tagger` or `train reader`",
             hint=f"wordpipe train classifier LABELLED --init {folder} -o OUTPUT",
         )  # fmt: skip
 
@@ -262,7 +262,7 @@ def _static_predictor(folder: Path, artifact: Artifact, files: BundledFiles, dev
 
     if device not in ("auto", "cpu"):
         raise ConfigError(
-            "a model with word vectors runs on the CPU only", where="device", got=device, expected="auto or cpu"
+            "a model of word vectors runs only on the CPU", where="device", got=device, expected="auto or cpu"
         )
     # The words and their weights.
     with files.damage("the model cannot be read"):
@@ -406,8 +406,8 @@ def _write(job: Job, opened: Predictor, source: Artifact) -> None:
     if counts["texts_cut"]:
         what = cut.removesuffix("_cut")
         job.warn(
-            f"{counts['texts_cut']:,} of {counts['texts']:,} texts are longer than the model can read: {counts[cut]:,} {what} "
-            "at the ends of these texts were left out"
+            f"{counts['texts_cut']:,} of {counts['texts']:,} texts are too long for the model: {counts[cut]:,} {what} at the "
+            "ends of these texts were left out"
         )
 
 
@@ -418,8 +418,8 @@ def reads_pairs(opened: Predictor, columns: Sequence[str], where: Path) -> bool:
     """True if a model predicts from both texts of a corpus. Raises InputError: there are no second texts."""
     if opened.pairs and "text_b" not in columns:
         raise InputError(
-            "the model was trained on pairs of texts, but the corpus has no second texts", where=where, got=", ".join(columns),
-            hint="wordpipe ingest SOURCE --text-b FIELD -o CORPUS",
+            "the model was trained on pairs of texts, but the corpus has only single texts", where=where,
+            got=", ".join(columns), hint="wordpipe ingest SOURCE --text-b FIELD -o CORPUS",
         )  # fmt: skip
     return opened.pairs or (opened.pairs is None and "text_b" in columns)
 

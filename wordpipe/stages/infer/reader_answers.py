@@ -92,9 +92,9 @@ def open_passages(
     """Open an index, or passages, for a reader; yield a function from a question to passages. Raises: see `ask`."""
     if (index is None) == (passages is None):
         raise ConfigError(
-            "a question needs either an index or passages",
+            "give an index or passages in which the model finds answers",
             got="both" if index else "neither",
-            expected="one of index and passages",
+            expected="either an index or passages",
         )
     if index is not None:
         from wordpipe.stages.search.query import open_artifact

@@ -124,8 +124,8 @@ def index(vectors: PathLike, *, output: PathLike, run: RunOptions | None = None,
 def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool) -> None:
     """Note where building an index leaves nothing to other machines; not yet known where lists may find too little."""
     if job.engine_options.engine == "ray" and (in_place or kind_of(kind_names(settings, rows)[0]).is_exact):
-        what = "an update changes the index" if in_place else f"an index of {rows:,} vectors is flat: it is filled"
-        job.note(f"{what} in this process, without shards")
+        flat = f"an index of {rows:,} vectors is flat, so this process builds the index without shards"
+        job.note("this process updates the existing index without shards" if in_place else flat)
 
 
 def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
@@ -145,9 +145,7 @@ def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: I
     before = old.manifest.metrics.get("recall_at_10", 0.0)
     if built.recall_met or (missed and built.chosen.recall_at_10 >= before - _RECALL_NOISE):
         return built
-    job.note(
-        f"the updated index finds only {built.chosen.recall_at_10:.3f} of the true 10 nearest: building a new index"
-    )
+    job.note(f"recall@10 of the updated index is only {built.chosen.recall_at_10:.3f}, so a new index is built")
     return None
 
 
@@ -158,7 +156,9 @@ def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex
     job.counts = {"vectors": rows, **(previous.counts if previous else {})}
     if without := table.rows - rows:
         job.counts["without_vector"] = without
-        job.note(f"{without:,} of {table.rows:,} texts have no vector; only words, ids and conditions find these texts")
+        job.note(
+            f"{without:,} of {table.rows:,} texts have no vector, so a search finds these texts only by words, id or condition"
+        )
     job.metrics = {"recall_at_10": round(built.chosen.recall_at_10, 4)}
     job.facts["recall_met"] = built.recall_met
     job.rates = {
@@ -169,10 +169,12 @@ def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex
         job.rates["exact_queries_per_s"] = round(built.exact_queries_per_s, 1)
     wanted = str(getattr(job.settings, "type", "auto"))
     if wanted not in ("auto", built.kind):
-        job.note(f"{rows:,} vectors are too few for {wanted}: the index is flat, which is exact")
+        job.note(
+            f"{rows:,} vectors are too few for an index of type {wanted}: the index is flat, and its search is exact"
+        )
     if not built.recall_met:
         found, recall = f"{built.chosen.recall_at_10:.3f}", getattr(job.settings, "recall", None)
-        job.warn(f"the index finds {found} of the true 10 nearest, less than the target of {recall}")
+        job.warn(f"recall@10 of the index is {found}, which is less than the target of {recall}")
 
 
 _SEARCHES = {"dense": 1, "hybrid": 2, "lexical": 0}  # by vectors, of a query
@@ -216,30 +218,35 @@ def _note_lexical(job: Job, lexical: dict[str, Any]) -> None:
     if (measured := lexical.get("measured")) is None:
         if lexical.get("alike"):
             job.note(
-                f"--mode auto uses words and vectors together; which of them finds more was not measured: {TOO_ALIKE}"
+                f"--mode auto searches by words and vectors together; the modes were not compared, because {TOO_ALIKE}"
             )
         return
     # The mode, and what each mode found.
     found = measured["ndcg_at_10"]
     share = vector_share(float(lexical["agreement"]), _USUAL_WORDS)
-    both = f"words and vectors together (vectors give {share:.0%} of the score of a query of {_USUAL_WORDS} words)"
-    words = "words alone, searched twice (feedback)" if lexical.get("feedback") else "words alone"
+    both = f"words and vectors together (if a query has {_USUAL_WORDS} words, vectors give {share:.0%} of the score)"
+    words = "words alone, with a second search (feedback)" if lexical.get("feedback") else "words alone"
     modes = {"hybrid": both, "lexical": words, "dense": "vectors alone"}
     # The figures. Queries that are like the pairs of a training flatter its vectors.
     proof = (
-        "; the last figure proves nothing: the vectors were trained on pairs of this kind"
+        "; the figure for vectors is too optimistic, because the vectors were trained on pairs of this kind"
         if measured["learned_from_pairs"]
         else ""
     )
-    asked = f"{measured['queries']} {QUERIES_MEASURED[measured['by']]}"
-    figures = f"{found['lexical']:.3f} by words, {found['hybrid']:.3f} by both, {found['dense']:.3f} by vectors{proof}"
-    job.note(f"--mode auto searches by {modes[lexical['mode']]}. With {asked}, nDCG@10 is {figures}")
+    tested = f"{measured['queries']} queries ({QUERIES_MEASURED[measured['by']]})"
+    figures = (
+        f"{found['lexical']:.3f} by words, {found['dense']:.3f} by vectors, {found['hybrid']:.3f} by words and vectors"
+    )
+    job.note(f"--mode auto searches by {modes[lexical['mode']]}. In a test with {tested}, nDCG@10 is {figures}{proof}")
     # What vectors bring to words that are asked twice.
     if "lexical_twice" in found:
         twice, chance = found["lexical_twice"], found["random_vectors"]
         gain = found["hybrid"] - twice
-        bring = f"vectors add {gain:+.3f}" if gain > 0 else "vectors add nothing"
-        job.note(f"words alone, searched twice, reach {twice:.3f}: {bring} (both with random vectors: {chance:.3f})")
+        bring = f"the vectors improve nDCG@10 by {gain:.3f}" if gain > 0 else "the vectors do not improve nDCG@10"
+        job.note(
+            f"for comparison, nDCG@10 is {twice:.3f} by words with a second search and "
+            f"{chance:.3f} by words and random vectors, so {bring}"
+        )
 
 
 def _curve_lines(built: Built) -> Iterator[str]:

@@ -62,12 +62,12 @@ _MEASURED = (
 _LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 20_000, 20_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
-    "rows": "rows as queries for their document",
-    "titles": "titles as queries for their text",
-    "cuts": "pieces of texts as queries for the rest",
+    "rows": "each row must find its document",
+    "titles": "each title must find its text",
+    "cuts": "each piece of a text must find the rest of the text",
 }
 """What the queries of a measurement are, by its `by`."""
-TOO_ALIKE = f"too few different texts to judge (fewer than {MIN_QUERIES} titles or texts are unique)"
+TOO_ALIKE = f"the texts are too similar: fewer than {MIN_QUERIES} titles or texts are unique"
 """Why nothing was measured where there are texts enough."""
 
 

@@ -170,7 +170,7 @@ class IndexParts:
         """
         if self._cache.figures(_LISTS) is None:
             return None
-        self._job.note("continuing a stopped run: the lists are already trained")
+        self._job.note("continuing a stopped run: the lists of the index are already trained")
         return _read_lists(self._cache)
 
     def encoded(self, lists: Any, query_rows: NDArray[np.int64], queries: NDArray[np.float32]) -> Iterator[EncodedPart]:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 DEFAULTS = QueryOptions()
 _CONDITIONS = 8  # whose rows are remembered
 _TO_AN_INDEX = {
-    "corpus": "wordpipe embed MODEL CORPUS, then wordpipe index",
-    "model": "wordpipe embed MODEL CORPUS, then wordpipe index",
+    "corpus": "wordpipe embed MODEL CORPUS, and then wordpipe index SENTENCES",
+    "model": "wordpipe embed MODEL CORPUS, and then wordpipe index SENTENCES",
     "sentences": "wordpipe index SENTENCES",
 }
 
@@ -50,7 +50,7 @@ def _check_number(k: Any) -> None:
     """Refuse a number of hits of an opened artifact that is below 1, or no number (ConfigError)."""
     if not hasattr(k, "__index__") or k < 1:
         raise ConfigError(
-            "the number of hits must be a whole number from 1 up", where="k", got=repr(k), expected="1 or more"
+            "the number of hits must be a whole number of at least 1", where="k", got=repr(k), expected="1 or more"
         )
 
 
@@ -210,10 +210,10 @@ class OpenArtifact:
 
     def _no_encoder(self) -> ArtifactError:
         """Return the error for an opened artifact without an encoder of texts."""
-        expected = "model, words, sentences or an index over sentences"
+        expected = "a model, words, sentences, or an index over sentences"
         hint = "train an encoder: wordpipe train static"
         return ArtifactError(
-            "this kind of artifact has no encoder of texts",
+            "this kind of artifact contains no text encoder",
             where=self.path,
             got=self.kind,
             expected=expected,
@@ -240,7 +240,7 @@ class OpenArtifact:
         )
         if name not in tables:
             raise ConfigError(
-                "the artifact has no table of this name", where=self.path, got=name, expected=", ".join(tables)
+                "the artifact has no table with this name", where=self.path, got=name, expected=", ".join(tables)
             )
         # The columns that are wanted.
         schema = read_schema(self.artifact, name)
@@ -248,7 +248,7 @@ class OpenArtifact:
             if unknown := [column for column in columns if column not in schema.names]:
                 expected = ", ".join(schema.names)
                 raise ConfigError(
-                    "the table has no column of this name", where=self.path, got=unknown[0], expected=expected
+                    "the table has no column with this name", where=self.path, got=unknown[0], expected=expected
                 )
             schema = pa.schema([schema.field(column) for column in columns])
         # Batches, as they are read.
@@ -307,8 +307,8 @@ class OpenIndex(OpenArtifact):
         rows, dim = row_count(self.artifact, "index"), self.artifact.fact("dim", int, least=1)
         rows = rows if self.with_vector is None else len(self.with_vector)
         if (found.ntotal, found.d) != (rows, dim):
-            got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} of width {dim}"
-            what = "the vectors do not belong to the rows"
+            got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} vectors of width {dim}"
+            what = "the vectors of the index do not match its rows"
             raise DamageError(what, where=where, got=got, expected=expected, hint=self.artifact.make_again)
         return found
 
@@ -364,7 +364,7 @@ class OpenIndex(OpenArtifact):
             )
         vector_1D = self._stored.read(np.array([row]))
         if not vector_1D.any():
-            what, hint = "the row has no vector, so that no similar rows can be found", "search with words of the row"
+            what, hint = "the row has no vector, so similar rows cannot be found", "search with words from its text"
             raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
         (found,) = self.vector_index(self.allowed(options)).search(vector_1D, k + 1)
         return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
@@ -375,7 +375,9 @@ class OpenIndex(OpenArtifact):
 
         schema = read_schema(self.artifact, "index")
         if "record_id" not in schema.names:
-            raise InputError("the records had no ids", where=self.path, hint="use the number of the row")
+            raise InputError(
+                "the records of the index have no ids", where=self.path, hint="give the row number instead"
+            )
         first = 0
         for batch in read_batches(self.artifact, "index", ["record_id"]):
             same = np.flatnonzero(pc.equal(pc.cast(batch.column(0), pa.string()), record_id).fill_null(False))
@@ -447,7 +449,7 @@ def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -
     except ConfigError as error:
         name = str(error.got).removeprefix("no column ")
         if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
-            error.hint = f"this index holds the field {name} as {became}: write {became}"
+            error.hint = f"in this index, the field {name} is the column {became}: write {became} in the condition"
         raise
 
 

@@ -205,7 +205,7 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
         DivergedError: a vector is not finite.
     """
     if isinstance(texts, str):
-        hint = "encode([text])[0] is the vector of one text"
+        hint = "for the vector of one text, use encode([text])[0]"
         raise ConfigError(
             "texts must be a list of texts, not one string", where="texts", got=repr(texts[:40]), hint=hint
         )
@@ -222,7 +222,7 @@ def encode_texts(encoder: TextEncoder, texts: Iterable[str]) -> Floats:
                 report = stack.enter_context(progress_drawer())
             report(Progress("encoding", done, total, "texts"))
     if empty:
-        what = f"{empty:,} of {done:,} texts have no vector (no token, or no known word): their rows are all zeros"
+        what = f"{empty:,} of {done:,} texts have no token or no known word, so their vectors contain only zeros"
         warnings.warn(what, WordpipeWarning, stacklevel=3)
     return np.concatenate(parts, dtype=np.float32)
 

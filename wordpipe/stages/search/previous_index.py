@@ -131,7 +131,7 @@ def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
     """
     keys: npt.NDArray[np.uint64] = index.read_array(_KEYS)
     if keys.dtype != np.uint64 or keys.shape != (row_count(index, "index"),):
-        what, hint = "the keys of the rows do not belong to the index", "build it again with: wordpipe index --fresh"
+        what, hint = "the row keys do not match the index", "build the index again with: wordpipe index --fresh"
         raise ArtifactError(what, where=index.path / _KEYS, got=f"{keys.dtype}{keys.shape}", hint=hint)
     return keys
 
@@ -185,11 +185,11 @@ def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: In
 
     A row is found again by its document, its text, its title where that was read, and the bits of its vector.
     """
-    old = job.previous_artifact("building a new index")
+    old = job.previous_artifact("a new index is built")
     if old is None:
         return None
     if reason := _misfit(old, source, settings):
-        job.note(f"{reason}: building a new index")
+        job.note(f"{reason}, so a new index is built")
         return None
     job.report("comparing rows")
     old_rows = matched_rows(bundled_keys(old), table.keys())
@@ -200,13 +200,13 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     """Return why nothing of the previous index fits the new vectors; None where it fits."""
     ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
     if (of := old.fact("of", str)) != source.kind:
-        return f"the index at the output holds {of}, but the input is {source.kind}"
+        return f"the existing index contains {of}, but the input contains {source.kind}"
     if (dim := old.fact("dim", int, least=1)) != source.fact("dim", int, least=1):
-        return f"the index at the output has vectors of width {dim}, the input has another width"
+        return f"the vectors of the existing index have width {dim}, but the vectors of the input have another width"
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
-        return f"the vectors come from a different {' and '.join(changed)}"
+        return f"the vectors of the input were made with a different {' and '.join(changed)}"
     other = [name for name, value in settings.recipe().items() if old.manifest.settings.get(name) != value]
-    return f"the index at the output was built with a different {', '.join(other)}" if other else None
+    return f"the existing index was built with a different value of {', '.join(other)}" if other else None
 
 
 def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
@@ -222,13 +222,14 @@ def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettin
         reason = None
         if changed > _MAX_CHANGED_SHARE * built_for:
             reason = (
-                f"{changed:,} rows were added or removed since the index was built for {built_for:,}, more than a fifth"
+                f"the index was built for {built_for:,} rows, and since then {changed:,} rows (more than a fifth) were added "
+                "or removed"
             )
         elif settings.type == "auto" and kind_names(settings, n)[0] != found.kind:
-            reason = f"for {n:,} rows --type auto chooses another kind than {found.kind}"
+            reason = f"for {n:,} rows, --type auto chooses another type of index than {found.kind}"
         if reason is None:
             return replace(found, in_place=True, changed=changed)
-        job.note(f"{reason}: building a new index")
+        job.note(f"{reason}, so a new index is built")
     elif kind is None or not kind.is_exact:
-        job.note(f"a {found.kind} index cannot be updated: building a new index")
+        job.note(f"a {found.kind} index cannot be updated, so a new index is built")
     return found

@@ -62,7 +62,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
 
-_BUILD_AGAIN = "build the index again: wordpipe index"
+_BUILD_AGAIN = "build the index again with: wordpipe index"
 _FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
@@ -196,7 +196,7 @@ class OpenTextIndex(OpenIndex):
 
         made, bundled = self._of("encoder").get("digest"), self._encoder_facts["identity"].get("digest")
         if isinstance(made, str) and isinstance(bundled, str) and made != bundled:
-            what = "the encoder in the index is not the encoder that made its vectors"
+            what = "the encoder in the index is not the encoder that made the vectors of the index"
             raise ArtifactError(what, where=self.artifact.path, got=bundled[:16], expected=made[:16], hint=_BUILD_AGAIN)
         return bundled_encoder(self.artifact)
 
@@ -209,7 +209,7 @@ class OpenTextIndex(OpenIndex):
         """Return the lexical index that queries of the index use. Raises ArtifactError: it is not of its rows."""
         found = LexicalIndex.load(BundledFiles(self.artifact, LEXICAL))
         if len(found) != (rows := row_count(self.artifact, "index")):
-            what = "the lexical index has another number of rows than the index"
+            what = "the lexical index and the index have different numbers of rows"
             raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
         return found
 
@@ -303,7 +303,7 @@ class OpenTextIndex(OpenIndex):
             condition = "id = '" + asked.replace("'", "''") + "'"
             with suppress(ConfigError):  # numbers as ids
                 if self._rows_where(condition).any():
-                    hint = f'a record has this id: --where "{condition}" shows the record'
+                    hint = f'a record has this id; to see the record, use --where "{condition}"'
                     return InputError("nothing was found", hint=hint)
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
@@ -312,18 +312,18 @@ class OpenTextIndex(OpenIndex):
             if not allowed.any():
                 if known := self._values_named(options.where or ""):
                     return InputError(what, got=options.where, hint=known)
-                hint = f"see the columns and their values with: wordpipe show {self.artifact.path} --rows 3"
+                hint = f"to see the columns and their values, use: wordpipe show {self.artifact.path} --rows 3"
                 return InputError(what, got=options.where, hint=hint)
         # Say what else was missing: a vector, or the words.
         if allowed is not None and options.min_score is None:
             has_vector = self.with_vector is None or allowed[self.with_vector].any()
             by_vectors = "the query has no vector" if has_vector else "none of these rows has a vector"
-            what += f", and {by_vectors if mode == 'dense' else 'none of these rows contains the words'}"
+            what += f", and {by_vectors if mode == 'dense' else 'none of these rows contains the words of the query'}"
         if allowed is not None and mode != "dense":
-            or_so = "by vectors, with --mode dense, or " if mode == "lexical" else ""
-            return InputError(what, got=options.where, hint=f"search {or_so}with other words or another condition")
+            or_vectors = "; or search by vectors, with --mode dense" if mode == "lexical" else ""
+            return InputError(what, got=options.where, hint=f"try other words or another condition{or_vectors}")
         if mode == "dense":
-            return InputError(what, got=options.where, hint="search by words, with --mode lexical, or with other words")
+            return InputError(what, got=options.where, hint="try other words, or search by words, with --mode lexical")
         return super().nothing_found(options, asked)
 
     def _values_named(self, condition: str) -> str:
