@@ -676,7 +676,7 @@ def test_a_stage_draws_its_notes_where_progress_is_drawn(tmp_path, capsys):
         wordpipe.progress(show)
         wordpipe.ingest(records, output=tmp_path / "c")
         said.append(capsys.readouterr().err)
-    assert said == ["the field 'id' holds the ids of the records (--id-field)\n", ""]
+    assert said == ["the field 'id' is used as the id of the records (see --id-field)\n", ""]
 
 
 # --- pipelines

@@ -366,6 +366,6 @@ def test_an_id_field_that_is_not_there_is_named_by_its_key(cli, tmp_path):
     config.write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["a.jsonl"]\nid_field = "tiket"\n')
     found = cli("run", config, "-q").err
     assert (
-        "hint: did you mean ticket? Use id_field in [stage.corpus] to name the field that holds the ids (wordpipe.toml)\n"
-        in found
+        "hint: did you mean ticket? Use id_field in [stage.corpus] "
+        "to give the name of the field that contains the ids (wordpipe.toml)\n" in found
     )

@@ -198,7 +198,7 @@ def test_counts_of_pairs_say_of_which_texts_they_are():
 
 LONG = [
     "wordpipe: error: nope = 1: the condition does not fit the columns; got no column nope\n  hint: one JSON object per line; "
-    "or leave out records that cannot be read: --bad-records skip",
+    "or use --bad-records skip to skip records that cannot be read",
     "warning: all texts look alike: the mean cosine of two is 1.00, where 0 is healthy; wordpipe doctor run/sentences",
     "127.5 kB read · 165 documents read · 163 documents to train on · 2 documents to validate on · 1,169 sentences",
     "warning: 蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。蜂は花から花へ飛んで 蜜を集める。",
@@ -238,9 +238,10 @@ def test_what_one_copies_is_never_broken(copied, width):
 
 
 def test_a_clause_of_a_long_message_has_its_own_line():
-    text = "warning: records left out: 3; a.jsonl, line 3: no JSON; got x; a.jsonl, line 5: no JSON; got y; and 1 more"
+    text = "warning: number of skipped records: 3; "
+    text += "a.jsonl, line 3: no JSON; got x; a.jsonl, line 5: no JSON; got y; and 1 more"
     assert fitted(text, 60).split("\n") == [
-        "warning: records left out: 3;",
+        "warning: number of skipped records: 3;",
         "  a.jsonl, line 3: no JSON; got x;",
         "  a.jsonl, line 5: no JSON; got y;",
         "  and 1 more",

@@ -148,7 +148,7 @@ def test_packed_it_is_the_same_where_it_can_be_unpacked_on_the_way(name, tmp_pat
     packed = tmp_path / "some.gz"
     packed.write_bytes(gzip.compress(data))
     if READERS[name].takes == "file":
-        with pytest.raises(WordpipeError, match=r"compressed .* is not read"):
+        with pytest.raises(WordpipeError, match="wordpipe cannot read compressed"):
             read(packed, format=name)
         return
     plain, _ = read(at(tmp_path, name, data), format=name)

@@ -170,8 +170,8 @@ def test_of_mixed_types_the_first_other_value_is_named(tmp_path):
     assert table["year"].to_pylist() == ["0", "1", "2", "3", "4", "5", "MCM", "7", "8"]
     assert table.schema.field("fine").type == pa.float64()
     assert ingest.warnings == [
-        "the values of 'year' have several types, so all are kept as text; the first value of another type "
-        "is in a.jsonl, line 7"
+        "the values of 'year' have different types, so all of them are kept as text; the first value with a different "
+        "type is in a.jsonl, line 7"
     ]
 
 
@@ -187,7 +187,7 @@ def test_long_values_are_left_out_and_counted(tmp_path):
     assert {name: n for name, n in ingest.counts.items() if name.startswith("values_left_out")} == {
         "values_left_out.d": 1, "values_left_out.l": 1, "values_left_out.s": 1,
     }  # fmt: skip
-    assert "values of more than 64 kB are left out: d (1), l (1), s (1)" in ingest.warnings
+    assert "values of more than 64 kB were skipped; their number in each field: d (1), l (1), s (1)" in ingest.warnings
 
 
 def test_json_that_is_nested_deep_is_left_out_not_a_crash(tmp_path):
@@ -203,7 +203,7 @@ def test_a_thousand_fields_are_carried_and_the_rest_is_counted(tmp_path):
     table, ingest = table_of(str(tmp_path / "a.jsonl"))
     assert len(table.schema) == len(CORPUS) + 1000
     assert sum(n for name, n in ingest.counts.items() if name.startswith("fields_not_carried.")) == 200
-    assert ingest.warnings == ["only the first 1,000 fields are kept; left out, for example: 'f10_0'"]
+    assert ingest.warnings == ["only the first 1,000 fields are kept; a field that is not kept: 'f10_0'"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_fail_names_the_line_and_the_byte(data, size):
 def test_the_first_bad_byte_is_warned_of_once():
     ledger = Ledger()
     lines_of(b"good\nb\xffd\nb\xfed\n", size=100, ledger=ledger)
-    assert [*ledger.warned.values()] == ["replaced invalid UTF-8 by U+FFFD: f.txt, line 2, byte 6"]
+    assert [*ledger.warned.values()] == ["invalid UTF-8 was replaced by U+FFFD: f.txt, line 2, byte 6"]
     assert ledger["bytes_replaced"] == 2
 
 

@@ -86,7 +86,7 @@ def test_documents_ids_lines_and_counts_hold_on_any_text(here, blocks, documents
     text = "\n\n".join(blocks)
     (here / "a.txt").write_text(text)
     if not text.strip():
-        with pytest.raises(InputError, match="nothing to keep"):
+        with pytest.raises(InputError, match="no source contains any text"):
             read("a.txt", documents=documents)
         return
     rows, ingest = read("a.txt", documents=documents, deduplicate=deduplicate)
@@ -129,9 +129,10 @@ def test_records_are_duplicates_only_where_all_fields_are_equal(here):
     assert len({r["split"] for r in rows}) == 1  # the same text is never on both sides
     assert ingest.counts["documents_dropped_duplicate"] == 3
     told = (
-        "dropped as duplicates: 3; each is equal to an earlier record in all fields that are kept, first in a.csv:5; "
+        "duplicate records were dropped: 3; each of them is equal to an earlier record in all kept fields; "
+        "the first one is at a.csv:5; "
     )
-    assert told + "--no-deduplicate keeps all records" in ingest.warnings
+    assert told + "use --no-deduplicate to keep all records" in ingest.warnings
     rows, ingest = read(".", title_field="name", no_metadata=True)
     assert [r["title"] for r in rows] == ["A", "B", None]  # a field that is not carried tells none apart
     assert len(read(".", deduplicate=False)[0]) == 7
@@ -156,7 +157,7 @@ def test_an_empty_split_is_warned_of_where_it_is_no_wonder_it_is_not(here, monke
     assert read("a.txt", documents="block", valid=0.01)[1].warnings == []
     monkeypatch.setattr("wordpipe.corpus.documents.split_of", lambda *_: "train")
     _, ingest = read("a.txt", documents="block", valid=0.5)
-    assert ingest.warnings == ["the split 'valid' got no document: 2 documents are too few to fill all splits"]
+    assert ingest.warnings == ["the split 'valid' has no documents, because 2 documents are too few for all splits"]
     assert read("a.txt", valid=0.0)[1].warnings == []
 
 
@@ -240,7 +241,7 @@ def test_a_binary_file_is_refused_unless_its_format_is_named(here):
 @pytest.mark.parametrize("text", ["", " \n\n \n", "\ufeff"])
 def test_nothing_to_keep_is_an_error_that_says_what_was_seen(here, text):
     (here / "a.txt").write_text(text)
-    with pytest.raises(InputError, match="nothing to keep") as caught:
+    with pytest.raises(InputError, match="no source contains any text") as caught:
         read("a.txt")
     assert "sources 1" in str(caught.value)
     assert caught.value.hint == "give files that contain text"
@@ -250,7 +251,7 @@ def test_what_was_dropped_of_nothing_to_keep_is_counted(here):
     (here / "a.jsonl").write_text('{"text": "  "}\n')
     with pytest.raises(InputError, match="dropped_empty 1") as caught:
         read("a.jsonl")
-    assert caught.value.hint == "give files that contain text; the counts show what was dropped"
+    assert caught.value.hint == "give files that contain text; the counts show how much was dropped and why"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_two_files_of_equally_many_lines_may_be_pairs(here, first, second, is_sa
     (here / "a.de").write_text("\n".join(lines))  # the last line has no end
     (here / "a.en").write_text("".join(f"Another {n}.\n" for n in range(second)))
     _, ingest = read("a.de", "a.en")
-    said = "both files have 20 lines: if they are translations line by line, use --parallel to read pairs"
+    said = "both files have 20 lines; if line N of one file translates line N of the other file, use --parallel"
     assert (said in ingest.notes) == is_said
     (here / "b.txt").write_text("One.\n" * 20)
     _, ingest = read("a.de", "a.en", "b.txt")
@@ -283,7 +284,7 @@ def test_skipped_files_are_counted(here):
     assert ingest.counts["files_skipped"] == 2
     assert ingest.notes == [
         "not read: 1 .png (b.png), 1 without ending (README)",
-        "if some of these files hold text, give them as sources too, for example README",
+        "if some of these files contain text, give them as sources too, for example README",
     ]
 
 

@@ -72,8 +72,8 @@ def test_docstart_lines_are_dropped_and_counted():
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("a\tO\nb\tX\tO\n", "as many columns as the first", 2),
-        ("a\tO\nb\n", "as many columns as the first", 2),
+        ("a\tO\nb\tX\tO\n", "more or fewer columns than the first", 2),
+        ("a\tO\nb\n", "more or fewer columns than the first", 2),
         ("a\tO\n\nb c\tO\n", "contains white space", 3),
         ("a\tO\nb\u00a0c\tO\n", "contains white space", 2),
         ("a\tO\n\tO\n", "a token is empty", 2),
@@ -256,11 +256,11 @@ def damaged(change):
 @pytest.mark.parametrize(
     ("change", "message", "where"),
     [
-        (lambda g, p, q: q["answers"][0].update(answer_start=12), "not at its place in the passage", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(answer_start=-5), "not at its place in the passage", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(answer_start="11"), "not at its place in the passage", "question 0-0"),
-        (lambda g, p, q: q["answers"][0].update(text=""), "not at its place in the passage", "question 0-0"),
-        (lambda g, p, q: q.update(answers=["deep"]), "not at its place in the passage", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start=12), "not at the given position", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start=-5), "not at the given position", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(answer_start="11"), "not at the given position", "question 0-0"),
+        (lambda g, p, q: q["answers"][0].update(text=""), "not at the given position", "question 0-0"),
+        (lambda g, p, q: q.update(answers=["deep"]), "not at the given position", "question 0-0"),
         (lambda g, p, q: q.update(question=None), "question has no text", "question 0-0"),
         (lambda g, p, q: p["qas"].insert(0, "x"), "question has no text", "question 1"),
         (lambda g, p, q: p.update(context=3), "no passage", "article 1"),
@@ -325,7 +325,7 @@ def test_text_that_is_asked_for_is_text(tmp_path):
 
 @pytest.mark.parametrize("form", ["conll", "squad", "label-first"])
 def test_formats_that_say_what_is_what_take_no_names(form):
-    with pytest.raises(ConfigError, match=re.escape(f"format {form} defines its fields itself")):
+    with pytest.raises(ConfigError, match=re.escape(f"the format {form} already defines the fields")):
         IngestSettings.make({"format": form, "label_field": "x"})
 
 

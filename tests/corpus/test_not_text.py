@@ -127,7 +127,7 @@ def test_the_command_of_the_hint_makes_text_of_it(tmp_path, monkeypatch, name, p
     (tmp_path / f"{name}{packed}").write_bytes(gzip.compress(data) if packed else data)
     with pytest.raises(InputError, match="UTF-8; got UTF-") as caught:
         read(f"{name}{packed}")
-    command = caught.value.hint.removeprefix("convert it first: ")
+    command = caught.value.hint.removeprefix("convert the file to UTF-8 first: ")
     subprocess.run(["bash", "-c", command], check=True, timeout=60)
     made = shlex.split(command)[-1]
     assert (tmp_path / made).read_text() == text
@@ -159,7 +159,7 @@ def test_it_is_refused_where_it_is_named_and_passed_over_in_a_folder(tmp_path, m
     if kind == "mail":
         assert "Return-Path" in read("f/odd.txt", format="txt").rows_read[0]["text"]
     (tmp_path / "f" / "good.txt").unlink()
-    with pytest.raises(InputError, match="nothing to keep") as caught:
+    with pytest.raises(InputError, match="no source contains any text") as caught:
         read("f")
     assert "f/odd.txt" in caught.value.hint
 
@@ -185,7 +185,7 @@ def test_a_large_file_that_is_no_text_has_no_pieces(tmp_path, monkeypatch):
 def test_an_ending_says_what_to_do(tmp_path, monkeypatch, name, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(InputError, match="files are not read") as caught:
+    with pytest.raises(InputError, match="wordpipe cannot read") as caught:
         expand([name])
     assert said in caught.value.hint
 
@@ -220,7 +220,7 @@ def test_what_is_left_out_of_a_folder_is_named_with_ways_to_read_it(tmp_path, mo
     pattern = shlex.split(found.notes[1])[-1]
     assert pattern == "f/**/README"
     assert read("f", pattern, "f/**/*.py").counts["documents_kept"] == 3
-    assert found.notes[2] == "PDF: turn it into text first: pdftotext f/b.pdf f/b.txt"
+    assert found.notes[2] == "PDF: convert the file to text first: pdftotext f/b.pdf f/b.txt"
 
 
 def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def test_two_files_in_the_order_in_which_they_are_named(here):
     for texts in (["z"], ["z", "a", "c.jsonl"], ["z", "z"], ["folder", "a"], ["z", "python:json"]):
         with pytest.raises(InputError):
             expand(texts, parallel=True)
-    with pytest.raises(InputError, match=r"c\.jsonl: \.jsonl files do not hold plain lines of text"):
+    with pytest.raises(InputError, match=r"c\.jsonl: \.jsonl files do not contain plain lines of text"):
         expand(["z", "c.jsonl"], parallel=True)
     assert len(expand(["z", "c.jsonl"], read_as="txt", parallel=True)) == 2
 

@@ -130,13 +130,13 @@ def test_an_empty_file_has_no_records(read):
 @pytest.mark.parametrize(
     ("read", "data", "message"),
     [
-        ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: not a line of JSON"),
+        ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: the line is not valid JSON"),
         ("jsonl", b'{"text": "a"}\n["a"]\n', "f, line 2: not a JSON object; got list"),
-        ("jsonl", b'{"body": "a", "id": 1}\n', "no field 'text' for the text; got body, id"),
+        ("jsonl", b'{"body": "a", "id": 1}\n', "the text field 'text' does not exist; got body, id"),
         ("jsonl", b'{"text": ["a"]}\n', "f, line 1: field 'text' is not a string; got list"),
-        ("jsonl", b"[" * 100_000, "f, line 1: not a line of JSON"),
-        ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: not a line of JSON"),
-        ("csv", b"a,b\n1,2\n", "no field 'text' for the text; got a, b"),
+        ("jsonl", b"[" * 100_000, "f, line 1: the line is not valid JSON"),
+        ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: the line is not valid JSON"),
+        ("csv", b"a,b\n1,2\n", "the text field 'text' does not exist; got a, b"),
         (
             "csv",
             b"text,n\na,1\nb,2,3\n",
@@ -145,7 +145,7 @@ def test_an_empty_file_has_no_records(read):
         ("csv", b'text,n\na,1\n"never closed,2\n', "f, line 3: bad CSV"),
         ("csv", b"text,text\na,b\n", "a field occurs twice; got text"),
         ("tsv", b"text\tn\na\tb\tc\n", "f, line 2: the row has more cells than the header"),
-        ("tsv", b"nothing\n", "no field 'text'"),
+        ("tsv", b"nothing\n", "the text field 'text' does not exist"),
     ],
 )
 def test_malformed_input_is_refused_with_its_place(read, data, message):
@@ -162,7 +162,8 @@ def test_a_short_row_has_empty_cells_at_its_end():
         {"text": "b", "title": "", "n": 2},
     ]
     assert reader.ledger["rows_with_missing_cells"] == 1
-    told = "rows have fewer cells than the header (2); the missing cells are empty, first in f:2"
+    what = "some rows have fewer than 2 cells, the number in the header; the missing cells are left empty"
+    told = f"{what}; the first of these rows is at f:2"
     assert [*reader.ledger.warned.values()] == [told]
     reader.tsv(b"text\tn\tm\nb\t2\t3\nc\t4\nd\n")
     assert reader.ledger["rows_with_missing_cells"] == 3
@@ -172,7 +173,9 @@ def test_records_without_text_are_counted():
     reader = Reader()
     assert len(reader.jsonl(b'{"text": "a"}\n{"n": 5}\n{"text": null}\n')) == 1
     assert reader.ledger["documents_dropped_no_text"] == 2
-    assert [*reader.ledger.warned.values()] == ["left out records without the field 'text', first in f:2"]
+    assert [*reader.ledger.warned.values()] == [
+        "records without the field 'text' were skipped; the first one is at f:2"
+    ]
 
 
 def test_names_of_fields_are_remembered_and_do_not_fill_the_memory():

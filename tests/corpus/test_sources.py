@@ -116,9 +116,9 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("b.text", "the file or folder does not exist", "did you mean b.txt?"),
         ("*.pdf", "no file matches", None),
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
-        ("page.xml", ".xml files are not read", "--format txt"),
-        ("all.tar.gz", ".tar files are not read", "unpack"),
-        ("t.parquet.gz", "compressed Parquet is not read", "decompress"),
+        ("page.xml", "wordpipe cannot read .xml files", "--format txt"),
+        ("all.tar.gz", "wordpipe cannot read .tar files", "unpack"),
+        ("t.parquet.gz", "wordpipe cannot read compressed Parquet", "decompress"),
         ("lost.txt", "the link points to a file that does not exist", None),
         ("/dev/null", "not a file, a folder or a pipe", None),
         ("python:no_such_package", "no Python source code of this package was found", "pip install no_such_package"),
@@ -208,7 +208,7 @@ def test_standard_input_is_one_stream_and_must_be_read_before_its_fingerprint(mo
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"text")))
     found = expand(["-", "-"])
     assert [(s.name, s.kind, s.compression) for s in found] == [("-", "stream", "auto")]
-    with pytest.raises(AssertionError, match="ingest it first"):
+    with pytest.raises(AssertionError, match="before it is read to the end"):
         fingerprint(found, str)
     with found[0].open() as file:
         assert file.read() == b"text"
@@ -216,7 +216,7 @@ def test_standard_input_is_one_stream_and_must_be_read_before_its_fingerprint(mo
 
 def test_without_standard_input_there_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="no standard input"), expand(["-"])[0].open():
+    with pytest.raises(InputError, match="standard input is not available"), expand(["-"])[0].open():
         pass
 
 

@@ -236,7 +236,10 @@ def test_hints_name_keys_of_the_config_and_not_flags(project):
     (project / "texts" / "a.jsonl").write_text('{"body": "The tide comes in."}\n')
     with pytest.raises(InputError) as raised:
         make(project)
-    assert raised.value.hint == "use text_field in [stage.corpus] to name the field that holds the text (p.toml)"
+    assert (
+        raised.value.hint
+        == "use text_field in [stage.corpus] to give the name of the field that contains the text (p.toml)"
+    )
     (project / "texts" / "a.jsonl").unlink()
     edit(project, "min_count = 1", "min_count = 1000")
     notes = []

@@ -137,7 +137,9 @@ def test_names_that_differ_in_capitals_or_blanks_are_columns_of_their_own(here):
     (here / "in.csv").write_text("id, Text\n1,A text.\n")
     with pytest.raises(InputError) as caught:
         counts_of("in.csv")
-    assert caught.value.hint == "capital letters and spaces count in names: did you mean --text-field ' Text'?"
+    assert (
+        caught.value.hint == "names must match in capital letters and spaces, too; did you mean --text-field ' Text'?"
+    )
 
 
 MIXED = {"odd": ["x", 1, None], "when": [datetime(2020, 1, 1), "soon", pd.NaT], "big": [2**70, 1.5, "z"]}
@@ -151,7 +153,9 @@ def test_a_column_that_holds_this_and_that_changes_no_other(here, name, index):
     base = {"id": [1, 2, 3], "text": ["One.", np.nan, "Three."], "title": [np.nan, "T", None], "n": [1.0, np.nan, 3.0],
             "kind": pd.Categorical(["a", None, "b"]), "at": pd.to_datetime(["2020-01-01", None, None])}  # fmt: skip
     frame = pd.DataFrame(base, index=index)
-    with pytest.warns(wordpipe.WordpipeWarning, match="records without the field 'text', first in memory:2"):
+    with pytest.warns(
+        wordpipe.WordpipeWarning, match="records without the field 'text' were skipped; the first one is at memory:2"
+    ):
         alone = counts_of(frame)
     before = rows_of()
     with pytest.warns(wordpipe.WordpipeWarning, match="several types|without the field 'text'"):
@@ -189,7 +193,9 @@ def test_what_is_missing_to_a_program_is_missing_everywhere(here, value):
         {"n": None},
         ["x", None],
     )
-    with pytest.warns(wordpipe.WordpipeWarning, match="records without the field 'text', first in memory:2"):
+    with pytest.warns(
+        wordpipe.WordpipeWarning, match="records without the field 'text' were skipped; the first one is at memory:2"
+    ):
         assert counts_of([{"text": "A."}, {"text": value}])["documents_dropped_no_text"] == 1
 
 
@@ -202,7 +208,7 @@ def test_numbers_that_are_none_are_left_empty_and_counted(here, form):
     rows = [row | {"few": np.float32(row["few"]).tolist()} for row in rows]
     with pytest.warns(
         wordpipe.WordpipeWarning,
-        match=r"NaN, Infinity\) are stored as empty values; the first one is in the field 'n', .*:2",
+        match=r"NaN, Infinity\) are stored as empty values; the first one is in the field 'n' at .*:2",
     ):
         counts = counts_of(table(form, rows))
     assert [counts[f"values_not_finite.{name}"] for name in ("n", "few", "of")] == [3, 3, 3]
@@ -246,7 +252,8 @@ def test_a_whole_number_is_one_however_it_is_written(here, form):
     values = [*WHOLE, *NOT_WHOLE]
     rows = [{"text": f"Text {n}.", "year": value} for n, value in enumerate(values)]
     with pytest.warns(
-        wordpipe.WordpipeWarning, match="some values of year are not of type int and are left empty, first '2001.5'"
+        wordpipe.WordpipeWarning,
+        match="some values of year are not of type int and are left empty; the first is '2001.5'",
     ):
         counts = counts_of(table(form, rows), metadata="year:int", id_field="none")
     assert counts["metadata_not_converted.year"] == len(NOT_WHOLE)

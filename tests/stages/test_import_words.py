@@ -102,7 +102,7 @@ def test_bad_files_leave_nothing(tmp_path, cli, imported):
     before = sorted(path.name for path in tmp_path.iterdir())
     for name, code, what in (
         ("bad.txt", 3, "bad.txt, line 2"),
-        ("short.gz", 3, "ends early"),
+        ("short.gz", 3, "is incomplete"),
         ("model.kv", 3, "wv.save_word2vec_format("),
         ("none.txt", 3, "the file does not exist"),
         (".", 3, "no vectors.npy"),

@@ -241,7 +241,7 @@ def test_ids_are_integers_where_all_are(here, ids, kind, stored):
         assert read_schema(corpus, "corpus").field("record_id").type == kind
     assert [row["record_id"] for row in rows_of("corpus")] == stored
     assert made.counts.get("records_without_id", 0) == ids.count(None)
-    assert any("have no id, first in a.jsonl:1" in text for text in made.warnings) == (None in ids)
+    assert any("have no id; the first one is at a.jsonl:1" in text for text in made.warnings) == (None in ids)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_an_id_is_found_by_itself_and_said(here, cli, records, found):
     write_jsonl(here / "a.jsonl", [{"text": f"T{n}.", **record} for n, record in enumerate(records)])
     result = cli("ingest", "a.jsonl", "-o", "corpus")
     assert result.code == 0
-    assert ("holds the ids of the records" in result.err) == (found is not None)
+    assert ("is used as the id of the records" in result.err) == (found is not None)
     rows = rows_of("corpus")
     assert [row.get("record_id") for row in rows] == (found or [None])
     assert ("record_id" in rows[0]) == (found is not None)
@@ -276,13 +276,16 @@ def test_an_id_field_that_is_not_there_is_an_error_at_the_first_record(here, for
     else:
         write_jsonl(here / "a.jsonl", [*records, {"text": "The last.", "ticket": 1}])
     given = records if form == "memory" else source
-    with pytest.raises(InputError, match="no field 'ticket' for the ids; got text, ticket_id, year") as caught:
+    with pytest.raises(InputError, match="the id field 'ticket' does not exist; got text, ticket_id, year") as caught:
         corpus_of(given, id_field="ticket")
-    assert caught.value.hint == "did you mean ticket_id? Use --id-field to name the field that holds the ids"
+    assert (
+        caught.value.hint
+        == "did you mean ticket_id? Use --id-field to give the name of the field that contains the ids"
+    )
     assert not (here / "corpus").exists()
     with pytest.raises(InputError) as caught:
         corpus_of(given, id_field="zzz")
-    assert caught.value.hint == "use --id-field to name the field that holds the ids"
+    assert caught.value.hint == "use --id-field to give the name of the field that contains the ids"
     assert corpus_of(given, id_field="ticket_id").counts["documents_kept"] >= 300
 
 
@@ -293,7 +296,7 @@ def test_only_the_first_records_of_all_must_have_the_id_field(here):
     made = corpus_of(["c.txt", "a.jsonl", "b.jsonl"], id_field="key")
     assert made.counts["records_without_id"] == 2
     write_jsonl(here / "0.jsonl", [{"text": "None."}])
-    with pytest.raises(InputError, match=r"0\.jsonl: no field 'key'"):
+    with pytest.raises(InputError, match=r"0\.jsonl: the id field 'key' does not exist"):
         corpus_of(["0.jsonl", "a.jsonl"], id_field="key")
 
 
@@ -301,10 +304,10 @@ def test_what_becomes_of_values_of_another_type_is_said(here):
     write_jsonl(here / "a.jsonl", [{"text": "One.", "year": 1}, {"text": "Two.", "year": "MM"}])
     (told,) = corpus_of("a.jsonl", metadata=("year:int",)).warnings
     assert told.startswith(
-        "some values of year are not of type int and are left empty, first 'MM' in a.jsonl, line 2; "
+        "some values of year are not of type int and are left empty; the first is 'MM' in a.jsonl, line 2; "
     )
     (told,) = corpus_of("a.jsonl", metadata=("year",)).warnings
-    assert told.endswith("so all are kept as text; the first value of another type is in a.jsonl, line 2")
+    assert told.endswith("so all of them are kept as text; the first value with a different type is in a.jsonl, line 2")
     assert [row["year"] for row in rows_of("corpus")] == ["1", "MM"]
 
 
@@ -316,7 +319,7 @@ def test_two_records_of_one_id_are_an_error_that_names_both(here):
     with pytest.raises(InputError) as caught:
         corpus_of(["a.jsonl", "b.jsonl"])
     assert caught.value.message == "b.jsonl, line 2: two records have the same id; got '2', as in a.jsonl, line 2"
-    assert "use --id-field to name another field" in caught.value.hint
+    assert "use --id-field to choose another field" in caught.value.hint
     made = corpus_of(["a.jsonl", "b.jsonl"], bad_records="skip")
     assert made.counts["records_skipped_duplicate_id"] == 1
     assert made.counts["documents_dropped_duplicate"] == 1  # the same record once more is no error
@@ -351,7 +354,9 @@ def test_columns_of_ours_are_filled_where_a_field_is_named(here):
 )
 def test_spans_beyond_the_text_are_refused(here, spans):
     write_jsonl(here / "a.jsonl", [{"text": "Fine."}, {"text": "Four.", "ents": spans}])
-    with pytest.raises(InputError, match=r"a\.jsonl, line 2: a value of field 'ents' is not a span of the text"):
+    with pytest.raises(
+        InputError, match=r"a\.jsonl, line 2: a value of the field 'ents' is not a valid span of the text"
+    ):
         corpus_of("a.jsonl", spans_field="ents")
     assert corpus_of("a.jsonl", spans_field="ents", bad_records="skip").counts["records_skipped_spans"] == 1
 
@@ -367,7 +372,7 @@ def test_bad_records_are_left_out_counted_and_named(here):
     ]
     (here / "a.jsonl").write_text("\n".join(lines))
     (here / "b.csv").write_text('text,n\nFrom CSV.,1\na,b,c\n"x"y,2\nLast.,3\n')
-    with pytest.raises(InputError, match=r"a\.jsonl, line 2: not a line of JSON") as caught:
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2: the line is not valid JSON") as caught:
         corpus_of(["a.jsonl", "b.csv"])
     assert "--bad-records skip" in caught.value.hint
     made = corpus_of(["a.jsonl", "b.csv"], bad_records="skip", id_field="id")
@@ -375,7 +380,7 @@ def test_bad_records_are_left_out_counted_and_named(here):
     skipped = {name: n for name, n in made.counts.items() if name.startswith("records_skipped")}
     reasons = ("bad_quotes", "duplicate_id", "not_json", "not_object", "text", "too_many_cells")
     assert skipped == {f"records_skipped_{reason}": 1 for reason in reasons}
-    (told,) = (text for text in made.warnings if text.startswith("records left out: 6; "))
+    (told,) = (text for text in made.warnings if text.startswith("number of skipped records: 6; "))
     assert told.count("a.jsonl, line") >= 4
     assert "and 1 more" in told
     assert made.counts["documents_read"] == made.counts["documents_kept"] + made.counts.get(
@@ -494,7 +499,7 @@ def test_values_of_programs_become_what_records_have(here):
         ([1, 2], ConfigError, "dicts such as"),
         (5, ConfigError, "this value is not a source of text"),
         ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is not a mapping"),
-        ([{"body": "A."}], InputError, "no field 'text' for the text; got body"),
+        ([{"body": "A."}], InputError, "the text field 'text' does not exist; got body"),
     ],
 )
 def test_what_is_neither_is_refused(here, given, error, message):
@@ -550,7 +555,7 @@ def test_a_folder_that_lost_its_manifest_is_no_text(here, index):
     shutil.copytree(index.parent / "corpus", here / "kept" / "corpus")
     (here / "kept" / "corpus" / "manifest.json").unlink()
     (here / "kept" / "a.txt").write_text("Text.")
-    with pytest.raises(ArtifactError, match="holds tables of wordpipe, but no manifest"):
+    with pytest.raises(ArtifactError, match="contains tables of wordpipe, but no manifest"):
         corpus_of("kept/corpus")
     corpus_of("kept", output="out")
     assert [row["text"] for row in rows_of("out")] == ["Text."]

@@ -55,10 +55,10 @@ class ExpansionLimit:
         self.given += number
         if self.given > _ALWAYS_ALLOWED and self.given > self.max_expand * self.taken:
             raise InputError(
-                "looks like a decompression bomb",
+                "this source looks like a decompression bomb",
                 where=self.name,
-                got=f"{self.given >> 20} MiB from {self.taken} compressed bytes",
-                expected=f"at most {self.max_expand} times the compressed size, or {_ALWAYS_ALLOWED >> 20} MiB",
+                got=f"{self.given >> 20} MiB after unpacking {self.taken} compressed bytes",
+                expected=f"at most {self.max_expand} times the compressed size, or at most {_ALWAYS_ALLOWED >> 20} MiB",
                 hint="if you trust this source, raise --max-expand",
             )
 
@@ -105,7 +105,7 @@ def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) 
                 raise InputError(f"the {kind} stream is damaged", where=limit.name, got=error) from None
             member = None if member.eof else member
     if member is not None or not members:
-        raise InputError(f"the {kind} stream ends early", where=limit.name, hint="download or create the file again")
+        raise InputError(f"the {kind} stream is incomplete", where=limit.name, hint="download or create the file again")
 
 
 def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
@@ -281,11 +281,11 @@ class Decoder:
             hint = "convert the file to UTF-8 with iconv, or use --bad-bytes replace or --bad-bytes skip"
             raise InputError("invalid UTF-8", where=place, hint=hint)
         if self.bad_bytes == "skip":
-            self.ledger.warn("bad_bytes", f"dropped a line with invalid UTF-8: {place}")
+            self.ledger.warn("bad_bytes", f"a line with invalid UTF-8 was dropped: {place}")
             self.ledger.add("lines_skipped_bad_bytes")
             self.ledger.add("bytes_skipped", len(data))
             return None
-        self.ledger.warn("bad_bytes", f"replaced invalid UTF-8 by U+FFFD: {place}")
+        self.ledger.warn("bad_bytes", f"invalid UTF-8 was replaced by U+FFFD: {place}")
         self.ledger.add("bytes_replaced", len(_ESCAPED.findall(escaped)))
         return data.decode(errors="replace")
 

@@ -27,7 +27,7 @@ _MARK = "\ufeff"
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
 _UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
 _BINARY = "binary"
-_RAW = "or use --format txt to read the file as it is"
+_RAW = "or use --format txt to read the whole file as text"
 _UNPACKED_BY = {"gz": "gzip -dc", "bz2": "bzip2 -dc", "xz": "xz -dc", "zst": "zstd -dc"}
 _FEW_CONTROLS = 3  # of which a short text may have some: Ctrl-Z at its end, a NUL, marks of a printer
 _WIDE_BYTES = 4096  # looked at for UTF-16 and UTF-32
@@ -71,9 +71,9 @@ class NotText:
     def error(self, name: str) -> InputError:
         """Return the refusal of a source whose first bytes show that its format is not read."""
         if self.kind.startswith("UTF-"):
-            what = "is not in UTF-8"
+            what = "the text is not in UTF-8"
         else:
-            what = "holds no plain text" if self.in_letters else "looks like a binary file, not text"
+            what = "the file contains no plain text" if self.in_letters else "this looks like a binary file, not text"
         return InputError(what, where=name, got=None if self.kind == _BINARY else self.kind, hint=self.hint)
 
 
@@ -90,7 +90,7 @@ def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: 
         return of_txt[0].name
     for one in [one for one in of_txt if one.of_txt == "warn"][:1]:
         message = (
-            f"{name} looks like {one.title}, but was read as plain text: use --format {one.name} to read {one.title}"
+            f"{name} looks like {one.title}, but was read as plain text; use --format {one.name} to read {one.title}"
         )
         ledger.warn("looks", message)
     return "txt"
@@ -156,7 +156,7 @@ def not_text(head: bytes, name: str, *, is_plain: bool = True, as_it_is: bool = 
         return None
     packed = compression_of(head)
     if packed != "none":
-        hint = f"give the file the right ending: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
+        hint = f"rename the file so that it ends in .{packed}: mv {shlex.quote(name)} {shlex.quote(f'{name}.{packed}')}"
         return NotText(f"{packed} compression", f"{hint}; {_RAW}")
     head = head[:HEAD_BYTES]
     if (kind := _kind_of(head, is_plain=is_plain)) is not None:
@@ -173,14 +173,14 @@ def _conversion(encoding: str, name: str) -> str:
     """Return a command that converts a source of a detected encoding to UTF-8."""
     convert, (stem, dot, ending) = f"iconv -f {encoding} -t UTF-8", name.rpartition(".")
     if name == "-":
-        return f"convert it first: … | {convert} | wordpipe ingest -"
+        return f"convert the text to UTF-8 first: … | {convert} | wordpipe ingest -"
     if (unpack := _UNPACKED_BY.get(ending.lower())) is not None:
         stem, dot, ending = stem.rpartition(".")
     if not stem or "/" in ending:
         stem, ending = f"{stem}{dot}{ending}", "txt"
     source, target = shlex.quote(name), shlex.quote(f"{stem}.utf8.{ending}")
     command = f"{convert} {source}" if unpack is None else f"{unpack} {source} | {convert}"
-    return f"convert it first: {command} > {target}"
+    return f"convert the file to UTF-8 first: {command} > {target}"
 
 
 def _wide_encoding(head: bytes) -> str | None:

@@ -401,7 +401,7 @@ def document_of(
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", size)
         if record.beside:
-            ledger.warn(SAME_RECORDS, f"first in {record.source}:{record.line}")
+            ledger.warn(SAME_RECORDS, f"{record.source}:{record.line}")
         return None
     # kept: the id is taken, the document counted
     if own_id is not None and (place := ids.claim(str(own_id), record.source, record.line)) is not None:
@@ -432,9 +432,8 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
             if lost := len(spans) - len(record.own["spans"] or ()):
                 ledger.add("spans_dropped_blank", lost)
                 place = f"{record.source}:{record.line}"
-                ledger.warn(
-                    "blank_spans", f"left out spans that hold only the white space around a text, first in {place}"
-                )
+                what = "spans that contain only the white space before or after a text were skipped"
+                ledger.warn("blank_spans", f"{what}; the first one is at {place}")
     # without a text a pair is counted below, and of others the title is the text
     elif settings.is_pairs or record.is_pair:
         record.text = ""
@@ -469,13 +468,13 @@ def _is_pair(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
         ledger.add("documents_dropped_empty")
     elif not record.text:
         ledger.add("documents_dropped_empty_source")
-        ledger.warn("empty_source", f"left out pairs whose first text is empty, first in {place}")
+        ledger.warn("empty_source", f"pairs with an empty first text were skipped; see {place}")
     elif not second:
         ledger.add("documents_dropped_empty_target")
-        ledger.warn("empty_target", f"left out pairs without a second text, first in {place}")
+        ledger.warn("empty_target", f"pairs without a second text were skipped; see {place}")
     elif max(len(record.text.encode()), len(second.encode())) > settings.max_document_bytes:
         ledger.add("documents_dropped_long")
-        message = f"left out pairs with a text of more than {settings.max_document_bytes:,} bytes, first in {place}"
+        message = f"pairs with a text of more than {settings.max_document_bytes:,} bytes were skipped; see {place}"
         ledger.warn("long_pair", f"{message} (--max-document-bytes)")
     else:
         return True

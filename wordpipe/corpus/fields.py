@@ -30,7 +30,9 @@ _NEAR, _LISTED = (
     3,
     20,
 )  # names of fields that are told of: spelled like one that is not there, and of all that there are
-_NUMBERED = "; without a header, give the number of the column: --text-field 1, and for pairs --text-b 2"
+_NUMBERED = (
+    "; if the file has no header, give column numbers, for example --text-field 1, and for pairs also --text-b 2"
+)
 
 
 class Fields:
@@ -69,7 +71,7 @@ class Fields:
         if not 1 <= numbers[0] <= numbers[-1] <= len(first):
             number = numbers[0] if numbers[0] < 1 else numbers[-1]
             got = f"{len(first)} column{'s' * (len(first) != 1)} in line 1"
-            hint = "columns are numbered from 1; commas separate the columns of CSV, tabs those of TSV"
+            hint = "column numbers start at 1; columns are separated by commas in CSV and by tabs in TSV"
             raise InputError(f"no column {number}", where=self.source, got=got, hint=hint)
         # a header names a field that a setting asks for
         usual = type(self.settings).model_fields
@@ -103,12 +105,12 @@ class Fields:
         found = list(names)
         if self.settings.text_field not in found:
             what, hint = (
-                f"no field {self.settings.text_field!r} for the text",
-                "use --text-field to name the field that holds the text",
+                f"the text field {self.settings.text_field!r} does not exist",
+                "use --text-field to give the name of the field that contains the text",
             )
             hint += _NUMBERED if first_row else ""
             if near := [name for name in found if name.strip().lower() == self.settings.text_field.strip().lower()]:
-                hint = f"capital letters and spaces count in names: did you mean --text-field {near[0]!r}?"
+                hint = f"names must match in capital letters and spaces, too; did you mean --text-field {near[0]!r}?"
             raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
         self.refuse_repeated(name for name in found if name in self._named)
 
@@ -133,9 +135,11 @@ class Fields:
         """
         found, name = list(names), self.settings.text_b
         if name and name not in found:
-            what, got = f"no field {name!r} for the second text", _listed(found, first_row=first_row)
+            what, got = f"the field {name!r} for the second text does not exist", _listed(found, first_row=first_row)
             near = near_fields(name, [one for one in found if one != self.settings.text_field])
-            hint = f"use --text-b to name the field that holds the second text{_NUMBERED if first_row else ''}"
+            hint = "use --text-b to give the name of the field that contains the second text" + _NUMBERED * bool(
+                first_row
+            )
             hint = f"did you mean --text-b {' or '.join(near)}?" if near else hint
             raise InputError(what, where=self.source, got=got, hint=hint)
 
@@ -146,10 +150,10 @@ class Fields:
             InputError: a setting names it, and they do not have it.
         """
         if self._id and self._needs_id and head and self._id not in (seen := dict.fromkeys(chain(*head))):
-            what, got = f"no field {self._id!r} for the ids", ", ".join([*seen][:_LISTED])
+            what, got = f"the id field {self._id!r} does not exist", ", ".join([*seen][:_LISTED])
             near = near_fields(self._id, [name for name in seen if name != self.settings.text_field])
             meant = f"did you mean {' or '.join(near)}? " if near else ""
-            hint = f"{meant}{'U' if near else 'u'}se --id-field to name the field that holds the ids"
+            hint = f"{meant}{'U' if near else 'u'}se --id-field to give the name of the field that contains the ids"
             raise InputError(what, where=self.source, got=got, hint=hint)
         if self.settings.id_field != "auto":
             return
@@ -159,7 +163,7 @@ class Fields:
             if values and name not in taken and all(_is_id(value) for value in values):
                 self._id = name
                 self._taken.add(name)
-                self.ledger.notes[f"the field {name!r} holds the ids of the records (--id-field)"] = None
+                self.ledger.notes[f"the field {name!r} is used as the id of the records (see --id-field)"] = None
                 return
 
     def wants(self, name: str) -> bool:
@@ -191,13 +195,15 @@ class Fields:
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
-            ledger.warn(
-                "no_text", f"left out records without the field {settings.text_field!r}, first in {self.source}:{line}"
-            )
+            what = f"records without the field {settings.text_field!r} were skipped"
+            ledger.warn("no_text", f"{what}; the first one is at {self.source}:{line}")
             return None
         # a text that is none stops the ingest, or is left out
         if not isinstance(text, str):
-            what, hint = f"field {settings.text_field!r} is not a string", "use --text-field to name another field"
+            what, hint = (
+                f"the field {settings.text_field!r} is not a string",
+                "use --text-field to choose another field",
+            )
             self.bad("text", what, line, got=type(text).__name__, hint=hint)
             return None
         # columns of ours, then the fields that are carried
@@ -242,10 +248,8 @@ class Fields:
         if type(number) is not float or math.isfinite(number):
             return value
         self.ledger.add_named("values_not_finite", name)
-        message = (
-            "numbers that are not finite (NaN, Infinity) are stored as empty values; the first one is in the field"
-        )
-        self.ledger.warn("not_finite", f"{message} {name!r}, {self.source}:{line}")
+        what = "numbers that are not finite (NaN, Infinity) are stored as empty values"
+        self.ledger.warn("not_finite", f"{what}; the first one is in the field {name!r} at {self.source}:{line}")
         return None
 
     def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:
@@ -256,8 +260,8 @@ class Fields:
         """
         error = InputError(what, where=f"{self.source}, {place or f'line {line}'}", **more)
         if self.settings.bad_records == "fail":
-            hint = f"{error.hint}; or leave out records that cannot be read: --bad-records skip"
-            error.hint = hint if error.hint else "leave out records that cannot be read: --bad-records skip"
+            hint = f"{error.hint}; or use --bad-records skip to skip records that cannot be read"
+            error.hint = hint if error.hint else "use --bad-records skip to skip records that cannot be read"
             raise error
         self.ledger.skip(reason, error.message)
 
@@ -290,12 +294,12 @@ class Fields:
             value = self._convert(value, self._casts[name], name, line)
         if value is None:
             self.ledger.add("records_without_id")
-            message = f"records without the field {name!r} have no id, first in {self.source}:{line}"
+            message = f"records without the field {name!r} have no id; the first one is at {self.source}:{line}"
             self.ledger.warn("no_id", message)
         elif not _is_id(value):
             what, hint = (
-                f"the value of field {name!r} cannot be an id",
-                "use --id-field to name another field, or --id-field none",
+                f"the value of the field {name!r} cannot be used as an id",
+                "use --id-field to choose another field, or use --id-field none",
             )
             self.bad("id", what, line, got=_shown(value), expected="a string or a number", hint=hint)
             return False
@@ -310,8 +314,10 @@ class Fields:
                 span = dict(zip(("start", "end", "label"), span, strict=True))
             start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
             if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
-                expected = f"an object with start, end (0 to {len(text)}, the length of the text) and label"
-                what = f"a value of field {self.settings.spans_field!r} is not a span of the text"
+                expected = (
+                    f"an object with start, end and label; start and end are from 0 to {len(text)}, the text length"
+                )
+                what = f"a value of the field {self.settings.spans_field!r} is not a valid span of the text"
                 self.bad("spans", what, line, got=_shown(span), expected=expected)
                 return None
             if len(tidy) != len(text):  # a line end of two characters has become one
@@ -358,8 +364,8 @@ class Fields:
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
             message = (
-                f"some values of {name} are not of type {kind} and are left empty, first {str(value)[:40]!r} in "
-                f"{self.source}, line {line}; --metadata {name} without the type keeps all values as text"
+                f"some values of {name} are not of type {kind} and are left empty; the first is {str(value)[:40]!r} in "
+                f"{self.source}, line {line}; use --metadata {name} without a type to keep all values as text"
             )
             self.ledger.warn(f"convert {name}", message)
             return None

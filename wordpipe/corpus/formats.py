@@ -72,7 +72,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",
-            begins=(b"PAR1",), text_share=1.8, hint="give the file the right ending: mv FILE STEM.parquet",
+            begins=(b"PAR1",), text_share=1.8, hint="rename the file so that it ends in .parquet: mv FILE STEM.parquet",
         ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
@@ -92,7 +92,7 @@ READERS: dict[str, Reader] = {
 FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
 """Formats of files, as --format calls them."""
 
-_PANDOC = "turn it into text first: pandoc -f {} -t plain FILE -o STEM.txt"
+_PANDOC = "convert the file to text first: pandoc -f {} -t plain FILE -o STEM.txt"
 _LOOKS = "wordpipe.corpus.detect_format:"
 
 
@@ -102,42 +102,45 @@ def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
 
 
 NOT_READ = (
-    _kind("PDF", ".pdf", begins=(b"%PDF",), is_document=True, hint="turn it into text first: pdftotext FILE STEM.txt"),
+    _kind("PDF", ".pdf", begins=(b"%PDF",), is_document=True, hint="convert the file to text first: pdftotext FILE STEM.txt"),
     _kind("Word", ".docx", inside_zip=(b"word/",), is_document=True, hint=_PANDOC.format("docx")),
     _kind(
         "spreadsheet", ".xlsx", ".ods", inside_zip=(b"xl/", b"opendocument.spreadsheet"), is_document=True,
-        hint="save it as CSV: soffice --headless --convert-to csv FILE --outdir converted",
+        hint="save the spreadsheet as CSV: soffice --headless --convert-to csv FILE --outdir converted",
     ),
     _kind(
         "slides", ".pptx", ".odp", inside_zip=(b"ppt/", b"opendocument.presentation"), is_document=True,
-        hint="save the slides as PDF, then turn the PDF into text: soffice --headless --convert-to pdf FILE --outdir "
+        hint="save the slides as PDF, then convert the PDF to text: soffice --headless --convert-to pdf FILE --outdir "
         "converted; pdftotext converted/NAME.pdf",
     ),
     _kind("EPUB", ".epub", inside_zip=(b"application/epub+zip",), is_document=True, hint=_PANDOC.format("epub")),
     _kind("OpenDocument", ".odt", inside_zip=(b"opendocument.text",), is_document=True, hint=_PANDOC.format("odt")),
     _kind(
         "old Office", ".doc", ".xls", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
-        hint="save it as plain text (a table as CSV): soffice --headless --convert-to txt:Text FILE --outdir converted",
+        hint="save the file as plain text (a table as CSV): soffice --headless --convert-to txt:Text FILE --outdir converted",
     ),
     _kind("RTF", ".rtf", begins=(b"{\\rtf",), in_letters=True, is_document=True, hint=_PANDOC.format("rtf")),
     _kind(
         "mail", ".eml", ".mbox", looks_like=_LOOKS + "is_mail", in_letters=True, is_document=True,
-        hint="save it as text in your mail program; or use --format txt to read the file as it is, with its headers",
+        hint="save the mail as text in your mail program, or use --format txt to read the whole file with its headers as text",
     ),
     _kind(
         "vCard or iCalendar", ".vcf", ".ics", looks_like=_LOOKS + "is_calendar", in_letters=True,
-        hint="export it as CSV; or use --format txt to read the file as it is",
+        hint="export the data as CSV, or use --format txt to read the whole file as text",
     ),
-    _kind("uuencode", looks_like=_LOOKS + "is_uuencode", in_letters=True, hint="decode it first: uudecode FILE"),
-    _kind("base64", looks_like=_LOOKS + "is_base64", in_letters=True, hint="decode it first: base64 -d FILE > STEM.decoded"),
-    _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="the file holds a key or a certificate"),
+    _kind("uuencode", looks_like=_LOOKS + "is_uuencode", in_letters=True, hint="decode the file first: uudecode FILE"),
+    _kind(
+        "base64", looks_like=_LOOKS + "is_base64", in_letters=True,
+        hint="decode the file first: base64 -d FILE > STEM.decoded",
+    ),
+    _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="the file contains a key or a certificate, not text"),
     _kind(
         "notebook", ".ipynb", looks_like=_LOOKS + "is_notebook", in_letters=True, is_document=True,
-        hint="turn it into text first: jupyter nbconvert --to markdown FILE --output-dir converted",
+        hint="convert the notebook to Markdown first: jupyter nbconvert --to markdown FILE --output-dir converted",
     ),
     _kind(
         "web archive", ".mht", ".mhtml", looks_like=_LOOKS + "is_web_archive", in_letters=True,
-        hint="save only the HTML of the page",
+        hint="save the page as HTML only, without its pictures",
     ),
     _kind(
         "SVG", ".svg", looks_like=_LOOKS + "is_svg", of_txt="refuse", in_letters=True,
@@ -145,36 +148,41 @@ NOT_READ = (
     ),
     _kind(
         "XML", ".xml", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
-        hint="turn it into text first, or use --format txt to read the markup as text",
+        hint="convert the XML to text first, or use --format txt to read the markup as text",
     ),
-    _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="turn it into text first: ps2ascii FILE STEM.txt"),
+    _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="convert the file to text first: ps2ascii FILE STEM.txt"),
     _kind(
-        "DjVu", ".djvu", begins=(b"AT&TFORM",), is_document=True, hint="turn it into text first: djvutxt FILE STEM.txt"
+        "DjVu", ".djvu", begins=(b"AT&TFORM",), is_document=True,
+        hint="convert the file to text first: djvutxt FILE STEM.txt",
     ),
     _kind(
         "picture", ".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".webp", begins=(b"\x89PNG", b"GIF8", b"\xff\xd8\xff"),
-        hint="recognise the text of the picture first: tesseract FILE STEM",
+        hint="use OCR to get the text from the picture first: tesseract FILE STEM",
     ),
     _kind(
         "SQLite", ".sqlite", ".sqlite3", begins=(b"SQLite format 3\0",),
-        hint="export its tables as CSV first: sqlite3 -header -csv FILE 'SELECT * FROM name_of_a_table' > STEM.csv",
+        hint="export the tables as CSV first: sqlite3 -header -csv FILE 'SELECT * FROM name_of_a_table' > STEM.csv",
     ),
     _kind(
         "pickle", ".pkl", ".pickle", begins=(b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"),
-        hint="a pickle can run any program when it is opened: write JSON Lines or Parquet from Python instead",
+        hint="a pickle can run any program, so wordpipe never reads pickles; in Python, write JSON Lines or Parquet instead",
     ),
     _kind(
         "Arrow, ORC or Avro", ".arrow", ".feather", ".orc", ".avro", begins=(b"ARROW1", b"FEA1", b"ORC\x0a", b"Obj\x01"),
-        hint="save the data as Parquet, CSV or JSON Lines with the program that made this file",
+        hint="use the program that created this file to save the data as Parquet, CSV or JSON Lines",
     ),
     _kind(
-        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"), hint="unpack it and ingest the folder: unzip FILE -d STEM"
+        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"),
+        hint="unpack the file and ingest the folder: unzip FILE -d STEM",
     ),
     _kind(
         "tar", ".tar", ".tgz", looks_like=_LOOKS + "is_tar",
-        hint="unpack it and ingest the folder: mkdir STEM && tar -xf FILE -C STEM",
+        hint="unpack the file and ingest the folder: mkdir STEM && tar -xf FILE -C STEM",
     ),
-    _kind("archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "), hint="unpack it and ingest the folder"),
+    _kind(
+        "archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "),
+        hint="unpack the file and ingest the folder",
+    ),
 )  # fmt: skip
 """Kinds of files that hold no plain text, in the order in which they are looked for."""
 

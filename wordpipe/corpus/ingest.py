@@ -350,7 +350,7 @@ class Ingest:
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
             found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
             if self.settings.bad_records == "fail":
-                found.hint = "use --id-field to name another field, or --bad-records skip to leave out the later record"
+                found.hint = "use --id-field to choose another field, or --bad-records skip to skip the later record"
                 raise found from None
             ledger.skip("duplicate_id", found.message)
             return None
@@ -398,21 +398,26 @@ class Ingest:
                 ledger.warn(f"missing {name}", self.missing[-1])
         for name, place in self._columns.mixed().items():
             message = (
-                f"the values of {name!r} have several types, so all are kept as text; the first value of another type is "
-                f"in {place}"
+                f"the values of {name!r} have different types, so all of them are kept as text; the first value with a "
+                f"different type is in {place}"
             )
             ledger.warn(f"mixed {name}", message)
         # values and fields that were left out
         if long := ledger.named("values_left_out"):
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
-            ledger.warn("long", f"values of more than {LONGEST_VALUE >> 10} kB are left out: {listed}")
+            ledger.warn(
+                "long",
+                f"values of more than {LONGEST_VALUE >> 10} kB were skipped; their number in each field: {listed}",
+            )
         if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
-            ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are kept; left out, for example: {left[0]!r}")
+            ledger.warn(
+                "fields", f"only the first {MAX_FIELDS:,} fields are kept; a field that is not kept: {left[0]!r}"
+            )
         # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
-                message = f"the split {split!r} got no document: {kept} documents are too few to fill all splits"
+                message = f"the split {split!r} has no documents, because {kept} documents are too few for all splits"
                 ledger.warn(split, message)
 
         self._note_equal_lines()
@@ -424,12 +429,12 @@ class Ingest:
         shown = ", ".join(names[:3])
         where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
         is_dropped = any("dropped" in name or "skipped" in name for name in counts)
-        hint = f"give files that contain text{'; the counts show what was dropped' if is_dropped else ''}"
+        hint = f"give files that contain text{'; the counts show how much was dropped and why' if is_dropped else ''}"
         if first := ledger.warned.get(NOT_TEXT):
             hint = f"the files contain no plain text: {first}"
         if self.settings.text_b and counts.get("documents_dropped_empty_target"):
-            hint = "plain text has no second text: use --format tsv for columns, or --parallel for two files of lines"
-        return InputError("nothing to keep: no source has any text", where=where, got=found, hint=hint)
+            hint = "plain text files have no second text; use --format tsv for columns, or --parallel for two files of lines"
+        return InputError("no source contains any text", where=where, got=found, hint=hint)
 
     def _hold_none_out(self, kept: int) -> None:
         """Train on all ingested documents: all of these few fell to what is held out."""
@@ -439,26 +444,26 @@ class Ingest:
         self._ledger.add("documents_train", kept)
         which = "the only document is" if kept == 1 else f"all {kept:,} documents are"
         self._ledger.notes[
-            f"{which} used for training: no document is held out, because no text would be left for training"
+            f"{which} used for training; no document is held out, because then no text would be left for training"
         ] = None
 
     def _say_of_records(self, counts: dict[str, int]) -> None:
         """Note how many records the ingest left out, and how many came before."""
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
-            text = "1 record has" if repeats == 1 else f"{repeats:,} records have"
-            ledger.notes[f"{text} the text of an earlier record, but another id: kept"] = None
+            text = "1 record is" if repeats == 1 else f"{repeats:,} records are"
+            ledger.notes[f"{text} kept with the same text as an earlier record, because the ids are different"] = None
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
-            ledger.warn("skipped", f"records left out: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+            ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
         if first := ledger.warned.get(NOT_TEXT):
             kinds = ledger.named("files_not_text")
             listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-            ledger.warned[NOT_TEXT] = f"skipped files without plain text: {listed}; the first: {first}"
+            ledger.warned[NOT_TEXT] = f"files without plain text were skipped: {listed}; the first one is {first}"
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
-                f"dropped as duplicates: {counts['documents_dropped_duplicate']:,}; each is equal to an earlier record in "
-                f"all fields that are kept, {first}; --no-deduplicate keeps all records"
+                f"duplicate records were dropped: {counts['documents_dropped_duplicate']:,}; each of them is equal to an "
+                f"earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
             )
 
     def _note_equal_lines(self) -> None:
@@ -469,7 +474,7 @@ class Ingest:
         first, *others = lines.values()
         if [first] == others and first >= _MANY_LINES and not self.settings.parallel:
             self._ledger.notes[
-                f"both files have {first:,} lines: if they are translations line by line, use --parallel to read pairs"
+                f"both files have {first:,} lines; if line N of one file translates line N of the other file, use --parallel"
             ] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:

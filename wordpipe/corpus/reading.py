@@ -136,7 +136,7 @@ def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, 
             raise found.error(source.name)
         ledger.add_named("files_not_text", found.kind)
         ledger.warn(NOT_TEXT, f"{source.name} ({found.kind}; {found.hint})")
-        ledger.notes[f"not read: {source.name} looks like {found.kind}"] = None
+        ledger.notes[f"{source.name} was not read, because it looks like {found.kind}"] = None
         return
     blocks = chain([first], blocks)
     for block in without_end_marks(blocks, ledger) if source.stop is None else blocks:

@@ -40,7 +40,7 @@ def _refuse_no_columns(entries: tuple[str, ...]) -> None:
     for entry in entries:
         match = _ENTRY.fullmatch(entry)
         if match is None:
-            raise ValueError(f"NAME or NAME:TYPE with TYPE one of str, int, float, bool, date, not {entry!r}")
+            raise ValueError(f"NAME or NAME:TYPE, where TYPE is str, int, float, bool or date, but it is {entry!r}")
         names.append(match["name"] or match["plain"])
     if len(set(names)) < len(names):
         raise ValueError("different names")
@@ -53,88 +53,89 @@ class IngestSettings(Settings):
 
     documents: Literal["auto", "file", "block", "line"] = setting(
         "auto",
-        "what becomes one document of text: the file, a block between blank lines, or a line; auto: the file, but for "
-        f"{', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]} the section below a heading",
+        "unit that becomes one document: a file, a block between blank lines, or a line; auto: a section below a heading "
+        f"for {', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]}, and the whole file for other text",
         section="Documents",
     )
     first_line_title: bool = setting(
-        False, "use the first line of each file or block of plain text as its title, not as text", expert=True
+        False,
+        "use the first line of each file or block of plain text as the title, not as part of the text",
+        expert=True,
     )
     newline: Newline = setting(
         "auto",
-        "what a single newline is: the end of a paragraph, or a space; auto: a space in documents whose lines are wrapped at "
-        "a fixed width",
+        "meaning of a single newline: the end of a paragraph, or a space; auto: a space if the lines of a document are "
+        "wrapped at a fixed width",
         expert=True,
     )
     format: Format = setting(
         "auto",
-        "format of all sources, whatever their names and even if they look binary; auto: recognised by name or content",
+        "format of all sources, even if their names or contents look different; auto: recognised by name or content",
     )
     text_field: str = setting(
         "text",
-        "field or column that holds the text; for CSV and TSV without a header, its number from 1",
+        "field or column with the text; for CSV and TSV without a header: the number of the column, starting at 1",
         metavar="NAME",
         min_length=1,
         section="Records",
     )
-    title_field: str = setting(
-        "title", "field or column that holds the title, if there is one", metavar="NAME", expert=True
-    )
+    title_field: str = setting("title", "field or column with the title, if there is one", metavar="NAME", expert=True)
     id_field: str = setting(
         "auto",
-        "field with the id of each record; search results show this id; auto: id or _id, if the first records have one; "
-        "none: no ids",
+        "field with the id of each record; search results show this id; auto: the field id or _id, if the first records have "
+        "it; none: no ids",
         metavar="NAME",
         min_length=1,
     )
     metadata: tuple[str, ...] = setting(
         (),
-        "keep only these fields (each NAME or NAME:TYPE with TYPE int, float, bool, str or date); if not given: all fields",
+        "keep only these fields (each NAME or NAME:TYPE, where TYPE is int, float, bool, str or date); default: all fields",
         metavar="NAME[:TYPE],…",
         read=_parted_by_commas,
         check=_refuse_no_columns,
     )
-    no_metadata: bool = setting(False, "keep no fields besides text, title and id", expert=True)
+    no_metadata: bool = setting(False, "keep only the fields text, title and id", expert=True)
     bad_records: Literal["fail", "skip"] = setting(
         "fail",
-        "stop at a record that cannot be read, or leave it out; records left out are counted, and the first five are shown",
+        "for a record that cannot be read: fail = stop, skip = skip the record; skipped records are counted, and the first "
+        "five are shown",
         expert=True,
     )
     text_b: str = setting(
         "",
-        "field that holds the second text of a pair; a pair is one row, and is left out if one of its texts is empty; for "
-        "CSV and TSV without a header, its number from 1",
+        "field with the second text of a pair; each pair becomes one row; a pair with an empty text is skipped; for "
+        "CSV and TSV without a header: the number of the column, starting at 1",
         metavar="NAME",
     )
     parallel: bool = setting(
         False,
-        "make pairs from two files: each line of the first SOURCE with the same line of the second SOURCE",
+        "make pairs from two files: line N of the first SOURCE and line N of the second SOURCE",
     )
     label_field: str = setting(
         "",
-        "field that holds the label of a record: a string, a number or a list of strings",
+        "field with the label of a record: a string, a number or a list of strings",
         metavar="NAME",
         expert=True,
     )
-    tags_field: str = setting("", "field that holds a list of tags", metavar="NAME", expert=True)
+    tags_field: str = setting("", "field with a list of tags", metavar="NAME", expert=True)
     spans_field: str = setting(
         "",
-        "field that holds spans of the text: a list of objects with start, end (in characters) and label",
+        "field with spans of the text, as a list of objects with start, end (in characters) and label",
         metavar="NAME",
         expert=True,
     )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace",
-        "what to do with invalid UTF-8: replace it by U+FFFD, drop the line, or stop",
+        "for invalid UTF-8: replace = put U+FFFD in its place, skip = drop the line, fail = stop",
         expert=True,
         section="What is kept",
     )
     deduplicate: bool = setting(
         True,
-        "keep only the first of several documents with the same text (of records: with all fields equal)",
+        "keep only the first of several documents with the same text (or of several records with all fields equal)",
     )
-    valid: float = setting(0.01, "share of the documents kept for validation", ge=0, lt=1)
-    test: float = setting(0.0, "share of the documents kept for tests", ge=0, lt=1, expert=True)
+    valid: float = setting(0.01, "fraction of the documents for validation", ge=0, lt=1)
+    test: float = setting(0.0, "fraction of the documents for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(
         16 << 20,
         "maximum size of a record in bytes; longer records are split at a space",
@@ -154,13 +155,14 @@ class IngestSettings(Settings):
     )
     update: bool = setting(
         False,
-        "read only new and changed sources; the rows of unchanged sources are copied from the corpus at the output",
+        "read only new and changed sources; rows of unchanged sources are copied from the corpus in the output folder",
         recipe=False,
         section="Update",
     )
     drop_missing: bool = setting(
         False,
-        "let an update drop sources that still exist but are not named; if not given, it stops and lists these sources",
+        "let an update drop sources that exist but are not given again; without this option, the update stops and lists the "
+        "sources",
         recipe=False,
         expert=True,
     )
@@ -203,11 +205,11 @@ class IngestSettings(Settings):
             extra += ["format"] * (self.format not in ("auto", "txt"))
             if extra:
                 raise ValueError(
-                    f"parallel reads two files of lines and cannot use {', '.join(extra)}: leave out {', '.join(extra)}"
+                    f"parallel reads lines and cannot be used with {', '.join(extra)}: leave out {', '.join(extra)}"
                 )
         if self.format != "auto" and READERS[self.format].fields == "own":
             names = ("text_field", "text_b", "label_field", "tags_field", "spans_field")
             if extra := [name for name in names if getattr(self, name) != type(self).model_fields[name].default]:
-                raise ValueError(f"format {self.format} defines its fields itself: leave out {', '.join(extra)}")
+                raise ValueError(f"the format {self.format} already defines the fields; leave out {', '.join(extra)}")
         if self.metadata and self.no_metadata:
             raise ValueError("metadata names fields to keep, but no_metadata keeps no fields: give only one of the two")

@@ -100,7 +100,7 @@ class Source:
         """
         if self.path is None:
             if sys.stdin is None:
-                raise InputError("there is no standard input", where=self.name)
+                raise InputError("standard input is not available", where=self.name)
             with _named("standard input"):
                 yield sys.stdin.buffer
             return
@@ -212,7 +212,7 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
         folder, slash, name = examples[kind][0].rpartition("/")
         pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
         pattern = examples[kind][0] if pattern.startswith("/") else pattern
-        yield f"if some of these files hold text, give them as sources too, for example {shlex.quote(pattern)}"
+        yield f"if some of these files contain text, give them as sources too, for example {shlex.quote(pattern)}"
     yield from (f"{kind}: {way}" for kind, way in ways.items())
 
 
@@ -247,14 +247,17 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
     """Raise unless what was found are two files, or streams, of lines."""
     are_files = all(source.kind != "package" for source in found) and not any(Path(text).is_dir() for text in texts)
     if len(texts) != 2 or len(found) != 2 or not are_files:  # two by one pattern would be in no order of the user's
-        what, expected = "parallel needs two files", "the file of the first texts, then the file of the second texts"
+        what, expected = (
+            "parallel needs two files",
+            "the file with the first texts, then the file with the second texts",
+        )
         got, hint = f"{len(found)} source{'s' * (len(found) != 1)}", "wordpipe ingest --parallel FIRST SECOND -o CORPUS"
         raise InputError(what, where=", ".join(texts), got=got, expected=expected, hint=hint)
     for source in found:
         form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")
         if read_as == "auto" and form not in (None, "txt", "md"):
             hint = "for pairs of records, use --text-field and --text-b; to read the files as lines anyway, use --format txt"
-            raise InputError(f"{ending} files do not hold plain lines of text", where=source.name, hint=hint)
+            raise InputError(f"{ending} files do not contain plain lines of text", where=source.name, hint=hint)
 
 
 def from_memory(rows: Any, name: str = "memory") -> Sources:
@@ -272,7 +275,7 @@ def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> 
     for source in sources:
         size, digest = source.bytes, ""
         if source.is_read_once:
-            assert source.seen.is_whole, f"{source.name} is fingerprinted as it is read: ingest it first"
+            assert source.seen.is_whole, f"{source.name} has no fingerprint before it is read to the end"
             size, digest = source.seen.bytes, source.seen.digest()
         elif source.kind == "package":
             files = find_package(source.name.removeprefix("python:"))
@@ -341,11 +344,11 @@ class _Finder:
         if path.is_dir():
             if is_broken_artifact(path):
                 what, hint = (
-                    "this folder holds tables of wordpipe, but no manifest",
+                    "this folder contains tables of wordpipe, but no manifest",
                     f"give the files: {path}/*.parquet",
                 )
                 raise ArtifactError(
-                    f"{what}: a broken artifact cannot be a source of text", where=path,
+                    f"{what}; a broken artifact cannot be a source of text", where=path,
                     hint=f"make the artifact again; to read its tables anyway, {hint}",
                 )  # fmt: skip
             self._add_folder(path)
@@ -356,7 +359,7 @@ class _Finder:
                 self._skip(suffix, path)
                 return
             hint = way_to_read(ENDINGS[suffix], str(path))
-            raise InputError(f"{suffix} files are not read", where=path, expected=_known(), hint=hint)
+            raise InputError(f"wordpipe cannot read {suffix} files", where=path, expected=_known(), hint=hint)
         self._add_file(path, _IF_NAMED.get(suffix), is_found=is_found)
 
     def _add_folder(self, folder: Path) -> None:
@@ -414,7 +417,7 @@ class _Finder:
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
         elif READERS[form].takes == "file" and compression != "none":
             raise InputError(
-                f"compressed {READERS[form].title} is not read", where=path, hint="decompress the file first"
+                f"wordpipe cannot read compressed {READERS[form].title}", where=path, hint="decompress the file first"
             )
         else:
             source = Source(
@@ -475,7 +478,11 @@ def _missing(text: str) -> InputError:
     except (OSError, ValueError):
         near = []
     hint = f"did you mean {', '.join(str(path.parent / name) for name in near)}?"
-    hint = hint if near else "give files, folders or patterns (*.txt); - is standard input, python:NAME is a package"
+    hint = (
+        hint
+        if near
+        else "give files, folders or patterns such as *.txt; use - for standard input, or python:NAME for a Python package"
+    )
     if not near and len(text.split()) > 1:
         hint += '; in Python, give a text as {"text": …}'
     return InputError(

@@ -428,7 +428,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
     encoding = None if label is None else _encoding_of(label)
     if label is not None and encoding is None:
         ledger.add_named("files_of_unknown_encoding", label)
-        ledger.warn("encoding", f"{name} declares an unknown encoding, {label}; the page was read as UTF-8")
+        ledger.warn("encoding", f"{name} declares the unknown encoding {label}; the page was read as UTF-8")
     # UTF-8 is decoded later, as of any file
     if encoding in (None, "utf-8"):
         yield from blocks
@@ -444,17 +444,18 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
             # characters that the encoding does not have: replaced or left out, and told with their line
             if bad := text.count("\ufffd"):
                 ends = text.count("\n", 0, text.index("\ufffd"))
-                done = "replaced" if bad_bytes == "replace" else "left out"
+                done = "replaced" if bad_bytes == "replace" else "dropped"
                 ledger.warn(
                     "bad_bytes",
-                    f"{done} bytes that are invalid in {encoding}, the declared encoding: {name}, line {line + ends}",
+                    f"bytes that are invalid in the declared encoding {encoding} were {done}: {name}, line {line + ends}",
                 )
                 ledger.add("bytes_replaced" if bad_bytes == "replace" else "bytes_skipped", bad)
             line += text.count("\n")
             yield (text if bad_bytes == "replace" else text.replace("\ufffd", "")).encode()
     except UnicodeDecodeError as error:
         hint = "fix the file, or use --bad-bytes replace or --bad-bytes skip"
-        raise InputError(f"invalid {encoding}, the declared encoding", where=name, got=error, hint=hint) from None
+        what = f"the page has bytes that are invalid in the declared encoding {encoding}"
+        raise InputError(what, where=name, got=error, hint=hint) from None
 
 
 def _declared(head: bytes) -> str | None:

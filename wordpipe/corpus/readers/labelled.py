@@ -115,9 +115,7 @@ def conll_records(lines: Iterable[tuple[int, str]], fields: Fields, *, longest: 
             fields.bad("columns", wrong[0], number, got=wrong[1], expected=wrong[2], hint=hint)
         # without blank lines the whole file would be held
         if size > longest:
-            hint = (
-                "separate sentences by blank lines; for a sentence that is really so long, raise --max-document-bytes"
-            )
+            hint = "put a blank line between sentences; if a sentence is really this long, raise --max-document-bytes"
             raise InputError(
                 "the sentence is too long", where=f"{fields.source}, line {first}", expected=f"at most {longest} bytes",
                 hint=hint,
@@ -133,10 +131,10 @@ def _columns(cells: list[str], number: int, fields: Fields) -> int:
         raise InputError(
             "a line has a token but no tag", where=f"{fields.source}, line {number}", got=_cut(" ".join(cells)),
             expected="columns separated by tabs or spaces, with the tag in the last column",
-            hint="use --format txt for plain text, --format label-first for lines that begin with a label",
+            hint="use --format txt for plain text, or --format label-first for lines that begin with a label",
         )  # fmt: skip
     if len(cells) > _LEAST_COLUMNS:
-        note = f"{fields.source}: column 1 holds the tokens, column {len(cells)} the tags; other columns are not read"
+        note = f"{fields.source}: column 1 contains the tokens, and column {len(cells)} the tags; other columns are ignored"
         fields.ledger.notes[note] = None
     return len(cells)
 
@@ -144,13 +142,17 @@ def _columns(cells: list[str], number: int, fields: Fields) -> int:
 def _wrong_columns(cells: list[str], width: int) -> tuple[str, str, str] | None:
     """Return what is wrong with a line of CoNLL, what it has, and what was expected."""
     if len(cells) != width:
-        what = "a line does not have as many columns as the first line"
+        what = "a line has more or fewer columns than the first line"
         return what, f"{len(cells)}: {_cut(' '.join(cells))!r}", str(width)
     if cells[0].split() != [cells[0]]:
         what = "a token is empty" if not cells[0].strip() else "a token contains white space"
         return what, repr(_cut(cells[0])), "one word"
     if not cells[-1].strip():
-        return "a token has no tag", repr(_cut(cells[0])), "a tag in the last column (O for a token without a name)"
+        return (
+            "a token has no tag",
+            repr(_cut(cells[0])),
+            "a tag in the last column (O for a token that is not part of a name)",
+        )
     return None
 
 
@@ -168,16 +170,21 @@ def label_first_records(lines: Iterable[tuple[int, str]], fields: Fields) -> Ite
     head = [*islice(lines, _LOOKED_AT)]
     fast = all(line.startswith(PREFIX) for _, line in head)
     mark = None if fast or not all("\t" in line for _, line in head) else "\t"
-    before = f"begin with {PREFIX}" if fast else "stand before a tab" if mark else "stand before the first white space"
+    ends = (
+        "the label of each line ends at the first tab"
+        if mark
+        else "the label of each line ends at the first white space"
+    )
+    rule = f"labels begin with {PREFIX}" if fast else ends
     if head:
-        fields.ledger.notes[f"{fields.source}: labels {before}"] = None
+        fields.ledger.notes[f"{fields.source}: {rule}"] = None
     for number, line in chain(head, lines):
         # each line by itself: its labels and its text
         labels, text = _fast_labels(line) if fast else _one_label(line, mark)
         if not labels or not all(labels):
             what = "a line has no label" if not labels else "a label is empty"
-            hint = f"labels {before}, as in the first lines"
-            fields.bad("label", what, number, got=repr(_cut(line)), expected="a label, then the text", hint=hint)
+            hint = f"{rule}, as in the first lines of the file"
+            fields.bad("label", what, number, got=repr(_cut(line)), expected="a label before the text", hint=hint)
             continue
         # of fastText a label may stand nowhere else
         if PREFIX in text and fast and any(word.startswith(PREFIX) for word in text.split()):
@@ -231,8 +238,8 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
         if not isinstance(paragraphs, list):
             fields.bad(
                 "article", "an article has no paragraphs", place, place=f"article {place}", got=_keys(article),
-                expected="an article of SQuAD: title and paragraphs",
-                hint="for other JSON, write one object per line: jq -c '.data[]' FILE > FILE.jsonl",
+                expected="an article in SQuAD format with title and paragraphs",
+                hint="if this is not SQuAD, write one object per line: jq -c '.data[]' FILE > FILE.jsonl",
             )  # fmt: skip
             continue
         for paragraph in paragraphs:
@@ -241,7 +248,7 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
             if not isinstance(context, str) or not isinstance(questions, list):
                 fields.bad(
                     "paragraph", "a paragraph has no passage or no questions", place, place=f"article {place}",
-                    got=_keys(paragraph), expected="context (a string) and qas (a list)",
+                    got=_keys(paragraph), expected="the keys context (a string) and qas (a list)",
                 )  # fmt: skip
                 continue
             for question in questions:
@@ -268,9 +275,14 @@ def _question(given: Any, context: str, number: int, fields: Fields) -> dict[str
         for answer in answers if isinstance(answers, list) else [answers]:
             span, wrong = _span(answer, context)
             if span is None:
-                hint = "answer_start counts the characters (Unicode code points) of the context before the answer"
+                hint = "answer_start must be the number of characters (Unicode code points) before the answer in the context"
                 fields.bad(
-                    "answer", "an answer is not at its place in the passage", number, place=place, got=wrong, hint=hint
+                    "answer",
+                    "an answer is not at the given position in the passage",
+                    number,
+                    place=place,
+                    got=wrong,
+                    hint=hint,
                 )
                 return None
             spans.append(span)
@@ -282,10 +294,10 @@ def _span(answer: Any, context: str) -> tuple[dict[str, Any] | None, str]:
     known = answer if isinstance(answer, dict) else {}
     text, start = known.get("text"), known.get("answer_start")
     if not isinstance(text, str) or not text or type(start) is not int:
-        return None, f"no text or no answer_start: {_cut(json.dumps(answer))}"
+        return None, f"an answer without text or answer_start: {_cut(json.dumps(answer))}"
     found = context[start : start + len(text)] if start >= 0 else ""
     if found != text:
-        return None, f"{_cut(found)!r} at {start}, not {_cut(text)!r}"
+        return None, f"the text {_cut(found)!r} at position {start} instead of {_cut(text)!r}"
     return {"start": start, "end": start + len(text), "label": None}, ""
 
 
@@ -313,7 +325,7 @@ def _articles(text: "_JsonText") -> Iterator[Any]:
     # what follows, or is missing, says that it is another kind of file
     if text.peek() == "{":
         raise text.error(
-            "the file holds several JSON objects", got="JSON Lines", hint="use --format jsonl for JSON Lines"
+            "the file contains several JSON objects", got="JSON Lines", hint="use --format jsonl for JSON Lines"
         )
     if text.peek():
         raise text.error("there is more text after the JSON object", got=repr(text.peek()))
@@ -373,7 +385,9 @@ class _JsonText:
             except json.JSONDecodeError as error:
                 if held > self._longest:
                     expected, hint = f"at most {self._longest} bytes", "raise --max-document-bytes"
-                    raise self.error("an article is too long or is not JSON", expected=expected, hint=hint) from None
+                    raise self.error(
+                        "an article is too long or is not valid JSON", expected=expected, hint=hint
+                    ) from None
                 # twice as much each time: what is long is not read again and again
                 if self._read(held):
                     continue

@@ -223,7 +223,7 @@ def _objects(lines: Iterable[tuple[int, str]], fields: Fields) -> Iterator[tuple
             got: object = error
             if isinstance(error, json.JSONDecodeError):  # to which every line is the first
                 got = f"{error.msg.removesuffix(' at')} at column {error.colno}"
-            fields.bad("not_json", "not a line of JSON", number, got=got, hint=hint)
+            fields.bad("not_json", "the line is not valid JSON", number, got=got, hint=hint)
             continue
         if not isinstance(values, dict):
             fields.bad("not_object", "not a JSON object", number, got=type(values).__name__, hint=hint)
@@ -382,8 +382,8 @@ def _named_cells(
             continue
         if len(cells) < len(names):
             fields.ledger.add("rows_with_missing_cells")
-            message = f"rows have fewer cells than the header ({len(names)}); the missing cells are empty, first in"
-            fields.ledger.warn("missing_cells", f"{message} {fields.source}:{line}")
+            what = f"some rows have fewer than {len(names)} cells, the number in the header; the missing cells are left empty"
+            fields.ledger.warn("missing_cells", f"{what}; the first of these rows is at {fields.source}:{line}")
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))
 
 
@@ -442,7 +442,7 @@ def parallel_records(
             raise InputError(
                 "the two files must have the same number of lines", where=f"{first.name}, {second.name}",
                 got=f"{numbers[0]:,} and {numbers[1]:,} lines",
-                hint=f"line {line:,} of {longer} has no matching line; look for a lost or added line before line {line:,}",
+                hint=f"line {line:,} of {longer} has no matching line; look for a missing or extra line before line {line:,}",
             )  # fmt: skip
         own = {"text_b": second_text}
         yield Record(text, first.name, line, own=own, width=len(second_text), lines_follow=False)

@@ -232,7 +232,7 @@ def read_front_matter(text: str, ledger: Ledger) -> tuple[dict[str, Any], int]:
         if key in fields:
             ledger.add_named("front_matter_repeated", key)
             ledger.warn(
-                "front_matter", f"a field occurs twice in the front matter, and only its first value is kept: {key}"
+                "front_matter", f"the field {key} occurs twice in the front matter; only its first value is kept"
             )
         else:
             fields[key] = _value(lines)

@@ -270,7 +270,7 @@ def find_package(name: str) -> list[PackageFile]:
     if name not in ("stdlib", top):
         files = [file for file in files if file.module == name or file.module.startswith(f"{name}.")]
     if not files:
-        hint = f"pip install {top}, or name another installed package that is written in Python"
+        hint = f"run pip install {top}, or give the name of another installed package that is written in Python"
         raise InputError("no Python source code of this package was found", where=f"python:{name}", hint=hint)
     return sorted(files, key=lambda file: (file.module, file.relative))
 

@@ -263,7 +263,7 @@ def _machine() -> tuple[Callable[[], Any], Any]:
             # the lines of the directive
             name, machine = type_name.lower(), self.state_machine  # type: ignore[attr-defined]
             line, mark = machine.abs_line_number(), _MARK.search(machine.line)
-            assert mark is not None, "this is the line of a directive"
+            assert mark is not None, "the line has no directive"
             lines, _, offset, blank = machine.get_first_known_indented(mark.end(), strip_top=0)
             # one that steers the making of pages is left out, and counted
             if name in _STEERING:

@@ -279,7 +279,7 @@ def section_records(
             ledger.add("parts_read_as_plain_text")
             ledger.warn(
                 "markup",
-                f"{markup.name} nested too deeply or too long to parse, so read as plain text: {source}, line {first}",
+                f"{markup.name} that is too deeply nested or too long was read as plain text: {source}, line {first}",
             )
             yield Record(text, source, first, newline="space")
             continue

@@ -239,7 +239,7 @@ def _no_table(frame: Any, fields: Fields) -> InputError:
     """Return the error for a column that was given in the place of a table."""
     what, hint = (
         "a single column without a name is not a table",
-        f'make a table of the column: series.to_frame("{fields.settings.text_field}")',
+        f'convert the column to a table: series.to_frame("{fields.settings.text_field}")',
     )
     return InputError(what, where=fields.source, got=type(frame).__name__, hint=hint)
 
@@ -249,7 +249,7 @@ def _dict_values(rows: Iterable[Any], fields: Fields) -> Iterator[tuple[int, dic
     text_field = fields.settings.text_field
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            hint = f'give each item as a dict: {{"{text_field}": …}}'
+            hint = f'give each item as a dict, for example {{"{text_field}": …}}'
             what = "an item is not a mapping of field names to values"
             fields.bad("not_object", what, number, got=type(row).__name__, hint=hint)
             continue
