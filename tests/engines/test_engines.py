@@ -68,11 +68,17 @@ def test_a_shard_whose_process_dies_is_made_again(ray_here, tmp_path):
     told = made(EngineOptions("ray"), NumberShards(tmp_path, deaths=2))
     assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
     notes = [one.note for one in told if one.note]
-    assert notes == ["the process with shard 2 of numbering died (WorkerCrashedError): the shard is made again"] * 2
+    assert (
+        notes
+        == [
+            "the process for shard 2 of the phase numbering died (WorkerCrashedError), so a new process makes the shard again"
+        ]
+        * 2
+    )
 
 
 def test_a_shard_that_kills_three_processes_ends_the_work(ray_here, tmp_path):
-    with pytest.raises(PeerError, match="the process with shard 2 of numbering died 3 times") as caught:
+    with pytest.raises(PeerError, match="the process for shard 2 of the phase numbering died 3 times") as caught:
         made(EngineOptions("ray"), NumberShards(tmp_path, deaths=3))
     assert caught.value.exit_code == 8
 
@@ -82,7 +88,10 @@ def test_a_shard_whose_worker_dies_is_made_again(tmp_path):
     told = made(EngineOptions(workers=2), work)
     assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == {f"{n}.txt": str(n) for n in range(5)}
     notes = [one.note for one in told if one.note]
-    assert notes == ["the process with shard 2 of numbering died (SIGKILL): the shard is made again"] * 2
+    assert (
+        notes
+        == ["the process for shard 2 of the phase numbering died (SIGKILL), so a new process makes the shard again"] * 2
+    )
     prepared = (tmp_path / "prepared").read_text().split()
     assert len(prepared) == len({*prepared}) == 4
     assert str(os.getpid()) not in prepared
@@ -90,7 +99,7 @@ def test_a_shard_whose_worker_dies_is_made_again(tmp_path):
 
 
 def test_a_shard_that_kills_three_workers_ends_the_work(tmp_path):
-    with pytest.raises(PeerError, match="the process with shard 2 of numbering died 3 times") as caught:
+    with pytest.raises(PeerError, match="the process for shard 2 of the phase numbering died 3 times") as caught:
         made(EngineOptions(workers=2), NumberShards(tmp_path, deaths=3, in_processes=True))
     assert (caught.value.exit_code, caught.value.got) == (8, "SIGKILL")
 
@@ -148,7 +157,7 @@ def test_without_ray_the_error_says_how_to_install_it(monkeypatch):
     [
         ({"engine": "spark"}, "unknown engine"),
         ({"workers": 0}, "too few workers"),
-        ({"address": "auto"}, "with --engine ray only"),
+        ({"address": "auto"}, "only be used with --engine ray"),
     ],
 )
 def test_options_that_do_not_fit(given, says):
@@ -423,7 +432,7 @@ def test_a_killed_driver_goes_on_with_another_engine(built, tmp_path, nursery, m
 
 def test_other_versions_make_no_shard(ray_here, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "versions_of", lambda libraries: {"wordpipe": "0.0", "numpy": "1.0"})
-    with pytest.raises(ConfigError, match="a machine of the cluster has other versions") as caught:
+    with pytest.raises(ConfigError, match="a machine of the cluster has different versions") as caught:
         made(EngineOptions("ray"), NumberShards(tmp_path))
     assert "numpy 1.0" in str(caught.value.expected)
     assert not [*tmp_path.glob("*.txt")]

@@ -44,12 +44,15 @@ def test_one_that_dies_ends_all_which_begin_again(options, tmp_path):
     told: list[Progress] = []
     assert together(Numbers(tmp_path, deaths=2), options, told)["sum"] == 3
     notes = [one.note for one in told if one.note and "died" in one.note]
-    assert notes == ["process 1 of 2 died (WorkerCrashedError): all processes continue from the last saved state"] * 2
+    assert (
+        notes
+        == ["process 1 of 2 died (WorkerCrashedError), so all processes start again from the last saved state"] * 2
+    )
 
 
 @pytest.mark.slow
 def test_the_third_death_is_the_last(options, tmp_path):
-    with pytest.raises(PeerError, match="process 1 of 2 died: the third death") as caught:
+    with pytest.raises(PeerError, match="process 1 of 2 died; this is the third time") as caught:
         together(Numbers(tmp_path, deaths=3), options)
     assert caught.value.exit_code == 8
 

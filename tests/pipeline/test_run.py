@@ -247,7 +247,7 @@ def test_hints_name_keys_of_the_config_and_not_flags(project):
         for _ in Pipeline(project / "p.toml").run(RunOptions(report=lambda progress: notes.append(progress.note))):
             pass
     assert "lower min_count in [stage.words]" in raised.value.hint
-    assert any("min_frequency = 1 in [stage.tokens] gives more tokens" in note for note in notes if note)
+    assert any("use min_frequency = 1 in [stage.tokens] to get more tokens" in note for note in notes if note)
 
 
 def test_a_reversed_stretch_is_refused(project):

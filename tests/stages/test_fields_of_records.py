@@ -138,7 +138,8 @@ def test_names_that_differ_in_capitals_or_blanks_are_columns_of_their_own(here):
     with pytest.raises(InputError) as caught:
         counts_of("in.csv")
     assert (
-        caught.value.hint == "names must match in capital letters and spaces, too; did you mean --text-field ' Text'?"
+        caught.value.hint
+        == "field names must also match in capital letters and spaces; did you mean --text-field ' Text'?"
     )
 
 

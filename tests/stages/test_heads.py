@@ -188,7 +188,7 @@ def test_contradictions_and_cut_texts_are_told(base, tmp_path):
     assert made.counts["contradictory"] == 1
     assert made.counts["texts_cut"] == 1
     assert made.counts["tokens_cut"] > 100
-    assert any("says 'red'" in text and "'blue'" in text for text in made.warnings)
+    assert any("has the label 'red'" in text and "'blue'" in text for text in made.warnings)
 
 
 @pytest.mark.parametrize(

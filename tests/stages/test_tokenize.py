@@ -186,7 +186,7 @@ def test_a_folder_or_the_current_one_may_hold_the_tokenizer(corpus, undisturbed,
     wordpipe.tokenize(corpus, output=tmp_path / "t", tokenizer=".")
     assert rows_of(tmp_path / "t") == rows_of(undisturbed)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no tokenizer"):
+    with pytest.raises(InputError, match="contains no tokenizer"):
         wordpipe.tokenize(corpus, output=tmp_path / "u", tokenizer=tmp_path / "empty")
 
 

@@ -230,7 +230,7 @@ def test_tokens_beside_the_vocabulary_are_added(tmp_path):
     ids = read_tokenizer(tmp_path).encode("<new><|user|>  <new>").ids
     assert ids == [number, number + 1, number]
     write(tmp_path, added_tokens__json={"<new>": number + 7})
-    with pytest.raises(InputError, match="gets another id than in the folder"):
+    with pytest.raises(InputError, match="gets a different id than the folder gives"):
         read_tokenizer(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_a_tokenizer_json_goes_before_older_files(tmp_path):
          "class of tokenizer"),
         ({"vocab__json": {"a": 0}, "merges__txt": "a b c\n"}, "merges.txt:1.*not a merge"),
         ({"vocab__json": {"a": 0}, "merges__txt": "#version: 0.2\na x\n"}, "cannot use these files"),
-        ({"vocab__json": {"a": "b"}, "merges__txt": ""}, "without an id"),
+        ({"vocab__json": {"a": "b"}, "merges__txt": ""}, "no valid id"),
         ({"vocab__json": "[1]", "merges__txt": ""}, "JSON object"),
         ({"vocab__json": "{", "merges__txt": ""}, "not a JSON file"),
         ({"vocab__json": {"a": 0}}, "no tokenizer"),

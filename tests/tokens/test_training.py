@@ -103,7 +103,7 @@ def test_a_truncating_tokenizer_is_made_to_keep_everything(bpe):
 
 
 def test_settings_of_training_are_refused_with_a_given_tokenizer():
-    with pytest.raises(ConfigError, match="used as it is"):
+    with pytest.raises(ConfigError, match="used without training"):
         TokenizeSettings.make({"tokenizer": "t.json", "vocab_size": 500})
 
 

@@ -193,8 +193,8 @@ SPACED = Tokenizer(models.BPE({"a": 0, " ": 1, "a ": 2}, [("a", " ")]))
         ("tiktoken", with_pre_tokenizer(pre_tokenizers.ByteLevel(False, use_regex=False)), "one pattern"),
         ("tiktoken", with_pre_tokenizer(pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(False)])), "one pattern"),
-        ("tiktoken", bpe(["ab"], []), "make the token"),  # a token without a merge would be joined by its rank
-        ("tiktoken", bpe(["ab", "bc", "abc"], [("a", "b"), ("b", "c"), ("a", "bc")]), "make the token"),
+        ("tiktoken", bpe(["ab"], []), "build the token"),  # a token without a merge would be joined by its rank
+        ("tiktoken", bpe(["ab", "bc", "abc"], [("a", "b"), ("b", "c"), ("a", "bc")]), "build the token"),
         ("tiktoken", bpe([], [], dropout=0.5), "dropout"),
     ],
 )  # fmt: skip

@@ -279,7 +279,7 @@ GOOD = b"2 2\na " + np.ones(2, "<f4").tobytes() + b"\nb " + np.ones(2, "<f4").to
         (GOOD.replace(b"b ", b" "), "auto", "word 2", "empty"),
         (GOOD.replace(b"b ", b"\xff\xff "), "auto", "word 2", "not UTF-8"),
         (GOOD.replace(b"b \0\0\x80\x3f", b"b \0\0\x80\x7f"), "auto", "word 2", "not finite"),
-        (b"1 1\n" + b"x\0" * 40_000, "auto", "word 1", "no space follows"),
+        (b"1 1\n" + b"x\0" * 40_000, "auto", "word 1", "no space after"),
         (b"PK\x03\x04zip", "auto", "f:", "zip"),
         (b"\x80\x04\x95gensim", "auto", "f:", "pickle"),
         (b"\x93NUMPY\x01\x00", "auto", "f:", "an array without words"),
@@ -314,8 +314,8 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
         (np.array([["a"]], object), "objects"),
         (np.ones((2, 2), np.int64), "wrong shape or type"),
         (np.ones(3, np.float32), "wrong shape or type"),
-        (vectors_VD[:2], "the number of rows is not that of.*got 3; expected 2"),
-        (np.ones((4, 2), np.float32), "words.txt: the number of rows is not that of"),
+        (vectors_VD[:2], "the number of rows is different from.*got 3; expected 2"),
+        (np.ones((4, 2), np.float32), "words.txt: the number of rows is different from"),
         (np.array([[1, 2], [1, np.nan], [1, 2]]), "row 1"),
         (np.array([[1, 2], [1, 1e300], [1, 2]]), "row 1"),
     ):
@@ -325,7 +325,7 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
         np.save(tmp_path / "vectors.npy", same)
         same_bits(read(open_folder(tmp_path, name="f"))[1], vectors_VD)
     np.save(tmp_path / "counts.npy", np.array([3, 2]))
-    fails(r"counts\.npy: the number of rows is not that of")
+    fails(r"counts\.npy: the number of rows is different from")
     np.save(tmp_path / "counts.npy", np.array([3, -2, 1]))
     fails("a count is negative or too large")
     np.save(tmp_path / "counts.npy", np.array([3, 2, 1]))

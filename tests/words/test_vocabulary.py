@@ -45,7 +45,7 @@ def test_an_id_outside_the_vocabulary_is_refused() -> None:
 
 
 def test_all_words_too_rare_says_how_rare() -> None:
-    with pytest.raises(InputError, match=r"0 of 3 words.*got 50; expected at most 7"):
+    with pytest.raises(InputError, match=r"none of the 3 words .*got 50; expected at most 7"):
         Vocabulary.keep(np.array([7, 0, 1, 2]), 50)
 
 

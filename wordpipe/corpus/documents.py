@@ -432,8 +432,10 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
             if lost := len(spans) - len(record.own["spans"] or ()):
                 ledger.add("spans_dropped_blank", lost)
                 place = f"{record.source}:{record.line}"
-                what = "spans that contain only the white space before or after a text were skipped"
-                ledger.warn("blank_spans", f"{what}; the first one is at {place}")
+                ledger.warn(
+                    "blank_spans", "spans that contain only the white space before or after a text were skipped; the first "
+                    f"one is at {place}",
+                )  # fmt: skip
     # without a text a pair is counted below, and of others the title is the text
     elif settings.is_pairs or record.is_pair:
         record.text = ""

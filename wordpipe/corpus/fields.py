@@ -110,7 +110,9 @@ class Fields:
             )
             hint += _NUMBERED if first_row else ""
             if near := [name for name in found if name.strip().lower() == self.settings.text_field.strip().lower()]:
-                hint = f"names must match in capital letters and spaces, too; did you mean --text-field {near[0]!r}?"
+                hint = (
+                    f"field names must also match in capital letters and spaces; did you mean --text-field {near[0]!r}?"
+                )
             raise InputError(what, where=self.source, got=_listed(found, first_row=first_row), hint=hint)
         self.refuse_repeated(name for name in found if name in self._named)
 
@@ -195,8 +197,10 @@ class Fields:
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
-            what = f"records without the field {settings.text_field!r} were skipped"
-            ledger.warn("no_text", f"{what}; the first one is at {self.source}:{line}")
+            ledger.warn(
+                "no_text", f"records without the field {settings.text_field!r} were skipped; the first one is at "
+                f"{self.source}:{line}",
+            )  # fmt: skip
             return None
         # a text that is none stops the ingest, or is left out
         if not isinstance(text, str):
@@ -248,8 +252,10 @@ class Fields:
         if type(number) is not float or math.isfinite(number):
             return value
         self.ledger.add_named("values_not_finite", name)
-        what = "numbers that are not finite (NaN, Infinity) are stored as empty values"
-        self.ledger.warn("not_finite", f"{what}; the first one is in the field {name!r} at {self.source}:{line}")
+        self.ledger.warn(
+            "not_finite", "numbers that are not finite (NaN, Infinity) are stored as empty values; the first one is in the "
+            f"field {name!r} at {self.source}:{line}",
+        )  # fmt: skip
         return None
 
     def bad(self, reason: str, what: str, line: int, *, place: str = "", **more: Any) -> None:

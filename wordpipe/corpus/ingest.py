@@ -452,7 +452,9 @@ class Ingest:
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
             text = "1 record is" if repeats == 1 else f"{repeats:,} records are"
-            ledger.notes[f"{text} kept with the same text as an earlier record, because the ids are different"] = None
+            ledger.notes[f"{text} kept although an earlier record has the same text, because the ids are different"] = (
+                None
+            )
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")

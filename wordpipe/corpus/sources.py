@@ -343,14 +343,11 @@ class _Finder:
         self._input = path
         if path.is_dir():
             if is_broken_artifact(path):
-                what, hint = (
-                    "this folder contains tables of wordpipe, but no manifest",
-                    f"give the files: {path}/*.parquet",
-                )
                 raise ArtifactError(
-                    f"{what}; a broken artifact cannot be a source of text", where=path,
-                    hint=f"make the artifact again; to read its tables anyway, {hint}",
-                )  # fmt: skip
+                    "this folder contains tables of wordpipe, but no manifest; a broken artifact cannot be a source of text",
+                    where=path,
+                    hint=f"make the artifact again; to read its tables anyway, give the files: {path}/*.parquet",
+                )
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)

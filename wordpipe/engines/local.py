@@ -151,14 +151,14 @@ class WorkerProcess:
             EndedError: it was stopped.
             WordpipeError: what the shard raised.
         """
-        where = f"the process with shard {number} of {self._work.phase}"
+        where = f"the process for shard {number} of the phase {self._work.phase}"
         for tries in range(TRIES):
             if (said := self._made_once(number, on_units)) is None:
                 return
             if self._stopped:
                 raise EndedError
             if tries < TRIES - 1:
-                self._note(f"{where} died ({said}): the shard is made again")
+                self._note(f"{where} died ({said}), so a new process makes the shard again")
         hint = "the machine may have too little memory: use fewer --workers"
         raise PeerError(f"{where} died {TRIES} times", got=said, hint=hint)
 

@@ -70,7 +70,7 @@ class RayEngine:
                 elif time.monotonic() - heard > _STILL_S:
                     _refuse_too_large(work, ray.nodes())
                     progress.note(
-                        f"no shard of {work.phase} has ended for {_STILL_S:.0f} s; `ray status` shows what is running"
+                        f"the phase {work.phase} finished no shard in {_STILL_S:.0f} s; `ray status` shows what is running"
                     )
                     heard = time.monotonic()
                 # count a finished shard; raise an error of its work
@@ -84,15 +84,19 @@ class RayEngine:
                         progress.units(done)
                         continue
                     # its process died: send the shard again, a few times
-                    where = f"the process with shard {number} of {work.phase}"
+                    where = f"the process for shard {number} of the phase {work.phase}"
                     if error not in (*DEATHS, *NOT_OURS):
-                        raise PeerError(f"{where} failed", got=error, hint="`ray logs` shows its last messages")
+                        raise PeerError(
+                            f"{where} failed", got=error, hint="run `ray logs` to see the last messages of the process"
+                        )
                     # a machine that went is not counted
                     tries[number] += error in DEATHS
                     if tries[number] == TRIES:
-                        hint = "the machine may lack memory: use fewer --workers; `ray logs` shows its last messages"
+                        hint = (
+                            "the machine may lack memory: use fewer --workers; run `ray logs` to see the last messages"
+                        )
                         raise PeerError(f"{where} died {TRIES} times", got=error, hint=hint)
-                    progress.note(f"{where} died ({error}): the shard is made again")
+                    progress.note(f"{where} died ({error}), so a new process makes the shard again")
                     time.sleep(_PAUSE_S)
                     waiting.append(number)
         finally:
@@ -131,8 +135,11 @@ def refuse_other_versions(expected: dict[str, str]) -> None:
     if other := {name: one for name, one in found.items() if one != expected.get(name)}:
         names = ", ".join(f"{name} {one}" for name, one in other.items())
         wanted = ", ".join(f"{name} {expected.get(name)}" for name in other)
-        raise ConfigError("a machine of the cluster has other versions of the software", where=os.uname().nodename, got=names,
-                          expected=wanted, hint="install the same versions on all machines")  # fmt: skip
+        what, hint = (
+            "a machine of the cluster has different versions of the software",
+            "install the same versions on all machines",
+        )
+        raise ConfigError(what, where=os.uname().nodename, got=names, expected=wanted, hint=hint)
 
 
 def _error_of(one: Any) -> WordpipeError | str | None:
@@ -164,9 +171,8 @@ def _refuse_too_large(work: ShardWork, nodes: Sequence[dict[str, Any]]) -> None:
     there = [node["Resources"] for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     most = max((one.get("memory", 0) for one in there if one.get("GPU", 0) >= work.gpus), default=0)
     if work.memory_bytes > most:
-        what = (
-            f"no machine of the cluster has enough memory{' and a GPU' * bool(work.gpus)} for a shard of {work.phase}"
-        )
+        needs = "enough memory and a GPU" if work.gpus else "enough memory"
+        what = f"no machine of the cluster has {needs} for a shard of the phase {work.phase}"
         raise BudgetError(
             what, got=f"{most / 1e6:,.0f} MB", expected=f"{work.memory_bytes / 1e6:,.0f} MB",
             hint="add a machine, or use --engine local",
@@ -201,7 +207,7 @@ def ray_engine(address: str | None, workers: int | None, report: Report) -> Iter
             session = _start(ray, address, workers, report)
             yield RayEngine(workers)
         except ray.exceptions.RayError as error:
-            hint = "`ray status` shows whether the cluster is running; `ray logs` shows its last messages"
+            hint = "run `ray status` to see whether the cluster is running, and run `ray logs` to see the last messages"
             raise PeerError("the Ray cluster failed", got=type(error).__name__, hint=hint) from None
         finally:
             session = session or (_marked_session() if address is None else None)  # stopped while it started
@@ -230,7 +236,7 @@ def _start(ray: Any, address: str | None, workers: int | None, report: Report) -
         said = str(error).strip().partition("\n")[0]
         if address is None:
             raise ConfigError("Ray cannot be started on this machine", where="--engine", got=said) from None
-        hint = "`ray status` shows whether a cluster is running; `ray start --head` starts a cluster"
+        hint = "run `ray status` to see whether a cluster is running, or run `ray start --head` to start a cluster"
         raise ConfigError("no Ray cluster answers", where="--address", got=said, hint=hint) from None
     finally:
         if threading.current_thread() is threading.main_thread():  # Ray would end the process without a word
@@ -264,7 +270,7 @@ def _refuse_silent(address: str, host: str, port: int) -> None:
         said = f"no answer within {_ANSWER_S:g} s"
     except (OSError, OverflowError, UnicodeError) as error:
         said = (getattr(error, "strerror", None) or str(error)).lower()
-    hint = "`ray status` shows whether a cluster is running; `ray start --head` starts a cluster"
+    hint = "run `ray status` to see whether a cluster is running, or run `ray start --head` to start a cluster"
     raise ConfigError("no Ray cluster answers", where=f"--address {address}", got=said, hint=hint)
 
 

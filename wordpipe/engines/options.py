@@ -36,7 +36,7 @@ class EngineOptions:
         if self.address is not None and self.engine != "ray":
             hint = "add --engine ray, or remove --address"
             raise ConfigError(
-                "--address can be used with --engine ray only", where="--address", got=self.address, hint=hint
+                "--address can only be used with --engine ray", where="--address", got=self.address, hint=hint
             )
         refuse_controls(self.address or "", "--address")
         if self.engine == "ray" and not _is_installed("ray"):

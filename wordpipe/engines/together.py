@@ -110,12 +110,14 @@ def work_together(
                 report(
                     Progress(
                         "note",
-                        note=f"{where} died ({found[dead[0]]}): all processes continue from the last saved state",
+                        note=f"{where} died ({found[dead[0]]}), so all processes start again from the last saved state",
                         always=True,
                     )
                 )
-        hint = "the machine may lack memory: use a smaller batch; `ray logs` shows its last messages"
-        raise PeerError(f"{where} died: the third death of a process in this run", got=found[dead[0]], hint=hint)
+        hint = "the machine may have too little memory: use a smaller batch; run `ray logs` to see the last messages"
+        raise PeerError(
+            f"{where} died; this is the third time that a process died in this run", got=found[dead[0]], hint=hint
+        )
 
 
 def _size_of(
@@ -145,7 +147,7 @@ def _result(found: dict[int, Any]) -> Any:
     if errors:
         raise min(errors, key=lambda error: isinstance(error, PeerError))
     if lost := [rank for rank, one in found.items() if not isinstance(one, dict)]:
-        hint = "`ray logs` shows the last messages of the process"
+        hint = "run `ray logs` to see the last messages of the process"
         raise PeerError(f"process {lost[0]} failed", got=found[lost[0]], hint=hint)
     return found[0]["gave"]
 
@@ -178,7 +180,7 @@ class _Group:
                 report(
                     Progress(
                         "note",
-                        note="the cluster is busy: waiting for free resources; `ray status` shows what is running",
+                        note="the cluster is busy; wordpipe waits for free resources; run `ray status` to see what is running",
                         always=True,
                     )
                 )
@@ -270,7 +272,7 @@ def _run_in_process(
     try:
         refuse_other_versions(versions)
         if not here.is_dir():
-            hint = "all machines must see the working folder under the same path, as on a shared file system"
+            hint = "all machines must have the working folder at the same path, for example on a shared file system"
             raise ConfigError(
                 "a machine of the cluster does not have the working folder",
                 where=here,

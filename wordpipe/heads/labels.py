@@ -78,7 +78,7 @@ class LabelCounts:
         parts = [f"{name} {count:,}" for name, count in ranked[:most]]
         if len(ranked) > most:
             parts.append(
-                f"and {len(ranked) - most:,} more labels with {sum(count for _, count in ranked[most:]):,} together"
+                f"and {len(ranked) - most:,} more labels ({sum(count for _, count in ranked[most:]):,} in total)"
             )
         return ", ".join(parts)
 
@@ -111,7 +111,7 @@ class Contradictions:
         self.number += 1
         if len(self.examples) < _SHOWN:
             before, label = shortened(before, _LONGEST), shortened(label, _LONGEST)
-            self.examples.append(f"{place} says {before}, but {where} says {label}")
+            self.examples.append(f"{place} has the label {before}, but {where} has the label {label}")
 
 
 def _hash(text: str) -> bytes:

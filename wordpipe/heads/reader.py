@@ -130,8 +130,9 @@ class PassageEncoder:
         self._before, self._between, self._after, self._kinds = _frame_of(tokenizer)
         if not self._before:
             raise ConfigError(
-                "the tokenizer puts no special token before a question", where="init",
-                expected="a special token such as [CLS]", hint="the reader needs the token to say that a window has no answer",
+                "the tokenizer adds no special token before a question", where="init",
+                expected="a special token such as [CLS]",
+                hint="the reader needs this token to mark a window without an answer",
             )  # fmt: skip
         free = max_len - len(self._before) - len(self._between) - len(self._after)
         self._most_query = min(reading.max_query, free // 2)

@@ -377,7 +377,7 @@ def read_static_config(data: bytes) -> tuple[StaticHeadConfig, dict[str, Any]]:
         if type(dim) is not int or dim < 1 or not isinstance(about, dict):
             raise ValueError(f"hidden_size {dim}")
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ArtifactError("not the config of a static head", where=CONFIG, got=error) from None
+        raise ArtifactError("the file is not the config of a static head", where=CONFIG, got=error) from None
     return StaticHeadConfig(kind, labels, problem, pairs, dim), about
 
 
@@ -395,7 +395,7 @@ def read_static_head(config: StaticHeadConfig, units: UnitRows, data: bytes, spl
         found = stored.get(name)
         if found is None or found.shape != shape or found.dtype != np.float32:
             raise ArtifactError(
-                f"the weight {name} is missing, or has another shape or type", where=WEIGHTS,
+                f"the weight {name} is missing, or has the wrong shape or type", where=WEIGHTS,
                 got="none" if found is None else f"{found.shape} {found.dtype}", expected=f"{shape} float32",
             )  # fmt: skip
         if not np.isfinite(found).all():

@@ -300,7 +300,7 @@ def _sure(model: PretokenModel) -> EncodeStrings:
         if unsure.any():
             row = int(np.flatnonzero(unsure)[0])
             raise InputError(
-                "the tokenizer has no token for a part of the text, and no unknown token",
+                "the tokenizer has no token for this part of the text, and it has no unknown token",
                 got=data[starts[row] : ends[row]].tobytes().decode(errors="replace"),
                 hint="use another --tokenizer, or train a new one",
             )

@@ -285,12 +285,10 @@ def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[st
     if shares.get(ANY_MARK, 0) >= _NOTICEABLE:
         if name in ("gpt2", "digits") and settings.algorithm in ("bpe", "unigram"):
             warnings.append(
-                f"{name} cuts words at vowel signs and other marks; --pretokenizer marks gives longer tokens"
+                f"the pre-tokenizer {name} cuts words at vowel signs and other marks; --pretokenizer marks gives longer tokens"
             )
         if settings.strip_accents:
-            warnings.append(
-                "--strip-accents also removes vowel signs from words, in scripts that write vowels as marks"
-            )
+            warnings.append("in scripts that write vowels as marks, --strip-accents also removes the vowel signs")
     return name, warnings
 
 
@@ -305,15 +303,17 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
     """Return a warning about a pre-tokenizer for text without spaces."""
-    fate = "a token may hold parts of two words"
+    fate = "a token may contain parts of two words"
     if algorithm == "word":
-        fate = "whole clauses count as words; bpe and unigram find shorter units"
+        fate = "each clause is treated as one word; bpe and unigram find shorter units"
     elif algorithm == "wordpiece" and name == "gpt2":
-        fate = (
-            "words are cut at vowel signs, so that no clause is unknown as a whole; bpe and unigram give longer tokens"
-        )
+        fate = "words are cut at vowel signs, so a clause never becomes one unknown token; bpe and unigram find longer tokens"
     elif algorithm == "wordpiece" and scripts == ["Chinese"]:
-        fate = "every Chinese character becomes a token of its own; bpe and unigram find longer tokens"
+        fate = "every Chinese character becomes a separate token; bpe and unigram find longer tokens"
     elif algorithm == "wordpiece":
-        fate = "clauses of more than 100 characters become unknown; bpe and unigram know all characters"
-    return f"{', '.join(scripts)}: there are no spaces between words; with {algorithm} and {name}, {fate}"
+        fate = (
+            "clauses of more than 100 characters become unknown tokens; bpe and unigram have tokens for all characters"
+        )
+    return (
+        f"{', '.join(scripts)} text has no spaces between words; with {algorithm} and the pre-tokenizer {name}, {fate}"
+    )

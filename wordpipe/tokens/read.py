@@ -59,7 +59,7 @@ def read_json(data: bytes, where: str) -> dict[str, Any]:
     value = parse_json(data, where, what="not a JSON file", error=InputError)
     if not isinstance(value, dict):
         raise InputError(
-            "the file does not hold a JSON object", where=where, got=type(value).__name__, expected="a JSON object"
+            "the file does not contain a JSON object", where=where, got=type(value).__name__, expected="a JSON object"
         )
     return value
 
@@ -79,14 +79,14 @@ def open_tokenizer(data: bytes, *, where: str) -> Tokenizer:
     Raises:
         InputError: not a tokenizer.
     """
-    with library_errors("the library tokenizers cannot read this tokenizer.json", where):
+    with library_errors("the tokenizers library cannot read this tokenizer.json", where):
         tokenizer = Tokenizer.from_str(data.decode())
         tokenizer.no_truncation()
         tokenizer.no_padding()
     return tokenizer
 
 
-CONVERTER = "write a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
+CONVERTER = "create a tokenizer.json with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)"
 
 _BERT = ("Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM")
 _GPT2 = ("GPT2",)
@@ -131,9 +131,9 @@ def read_folder(path: Path, warn: Callable[[str], None]) -> Tokenizer:
 def _nothing_there(path: Path) -> InputError:
     """Return the error for a folder without a tokenizer."""
     found = [file.name for pattern in ("*.model", "*.tiktoken") for file in path.glob(pattern)]
-    expected = "tokenizer.json, vocab.txt, or vocab.json and merges.txt"
+    expected = "tokenizer.json, or vocab.txt, or vocab.json with merges.txt"
     return InputError(
-        "the folder holds no tokenizer", where=path, got=", ".join(sorted(found)) or None, expected=expected,
+        "the folder contains no tokenizer", where=path, got=", ".join(sorted(found)) or None, expected=expected,
         hint=CONVERTER if found else None,
     )  # fmt: skip
 
@@ -155,10 +155,14 @@ def _bert(path: Path, config: Mapping[str, Any], warn: Callable[[str], None]) ->
         lowercase = all(
             token == token.lower() for token in vocabulary if token not in special and token[:7] != "[unused"
         )
-        fate = "lower-cased" if lowercase else "not lower-cased"
-        warn(f"{where}: no file says whether text is lower-cased; as in the vocabulary, text is {fate}")
+        case = (
+            "text is lower-cased, because the vocabulary has no upper-case letters"
+            if lowercase
+            else "text is not lower-cased, because the vocabulary has upper-case letters"
+        )
+        warn(f"{where}: the files do not say whether to lower-case text; {case}")
     # the parts of BERT's tokenizer
-    with library_errors("the library tokenizers cannot use these files", str(path)):
+    with library_errors("the tokenizers library cannot use these files", str(path)):
         tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(
             clean_text=True,
@@ -184,10 +188,10 @@ def _byte_level(path: Path, config: Mapping[str, Any]) -> Tokenizer:
     if wrong := [
         token for token, number in vocabulary.items() if not isinstance(number, int) or not 0 <= number < 1 << 31
     ]:
-        raise InputError("a token without an id", where=where, got=f"{wrong[0]!r}: {vocabulary[wrong[0]]!r}")
+        raise InputError("a token has no valid id", where=where, got=f"{wrong[0]!r}: {vocabulary[wrong[0]]!r}")
     merges = list(_lines_of_merges(read_file(path / "merges.txt"), str(path / "merges.txt")))
     prefix = bool(config.get("add_prefix_space", False))
-    with library_errors("the library tokenizers cannot use these files", str(path)):
+    with library_errors("the tokenizers library cannot use these files", str(path)):
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
         tokenizer.decoder = decoders.ByteLevel()
@@ -210,7 +214,7 @@ def _known_class(path: Path, config: Mapping[str, Any], known: tuple[str, ...]) 
     family = "" if name in _GENERAL else name.removesuffix("Fast").removesuffix("Tokenizer")
     if family not in ("", *known):
         raise InputError(
-            "these files alone do not define this class of tokenizer",
+            "these files do not fully define this class of tokenizer",
             where=path / "tokenizer_config.json",
             got=name,
             expected=", ".join(f"{part}Tokenizer" for part in known),
@@ -277,13 +281,13 @@ def _optional(path: Path) -> dict[str, Any]:
 def _add_tokens(tokenizer: Tokenizer, path: Path, config: Mapping[str, Any]) -> None:
     """Add the tokens beside the vocabulary; each must get the id that the folder gives."""
     for where, number, token in sorted(_beside(path, config), key=lambda found: found[1]):
-        with library_errors("the library tokenizers cannot add this token", where):
+        with library_errors("the tokenizers library cannot add this token", where):
             if tokenizer.token_to_id(token.content) is None:
                 (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         if (got := tokenizer.token_to_id(token.content)) != number:
             raise InputError(
-                f"the token {token.content!r} gets another id than in the folder", where=where, got=got, expected=number,
-                hint="the files of the folder do not belong together",
+                f"the token {token.content!r} gets a different id than the folder gives", where=where, got=got,
+                expected=number, hint="the files in the folder belong to different tokenizers",
             )  # fmt: skip
 
 
@@ -292,7 +296,7 @@ def _beside(path: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, int, A
     where = str(path / "added_tokens.json")
     for content, number in _optional(path / "added_tokens.json").items():
         if not content or not isinstance(number, int):
-            raise InputError("not a token and its id", where=where, got=f"{content!r}: {number!r}")
+            raise InputError("the entry is not a token with its id", where=where, got=f"{content!r}: {number!r}")
         yield where, number, AddedToken(content, normalized=False)
     where = str(path / "tokenizer_config.json")
     entries = config.get("added_tokens_decoder") or {}
@@ -357,7 +361,7 @@ def _checked(tokenizer: Tokenizer, path: Path, warn: Callable[[str], None]) -> T
     parts = json.loads(tokenizer.to_str())
     patterns = set(json_texts([parts.get("pre_tokenizer"), parts.get("normalizer")], "Regex"))
     for pattern in sorted(filter(_may_explode, patterns)):
-        warn(f"{path}: the pattern {pattern!r} is not one that wordpipe knows; some texts may take very long to cut")
+        warn(f"{path}: wordpipe does not know the pattern {pattern!r}; cutting some texts with it may take very long")
     return tokenizer
 
 

@@ -47,32 +47,33 @@ class TokenizeSettings(Settings):
     )
     min_frequency: int = setting(
         2,
-        "minimum number of times that a pair of tokens (or a word, or a character) must occur to get its own token; not for "
-        "unigram",
+        "minimum count for a pair of tokens (or for a word, or for a character) to get its own token; not for unigram",
         ge=1,
     )
     pretokenizer: Literal["auto", "gpt2", "digits", "marks", "bert", "whitespace", "metaspace", "characters"] = setting(
         "auto",
-        "how text is first cut into words; gpt2, digits (at most three digits together) and marks (like digits, "
+        "rule that first cuts text into words; gpt2, digits (at most three digits together) and marks (like digits, "
         "but vowel signs count as letters) are byte-level; auto depends on algorithm and script: gpt2 or marks for bpe, bert "
         "or gpt2 for wordpiece, metaspace for unigram, whitespace for word, characters for char",
         section="Cutting and normalizing text",
     )
     normalization: Literal["none", "nfc", "nfkc"] = setting(
-        "none", "Unicode normal form of the text that is tokenized", expert=True
+        "none", "convert text to this Unicode normal form before it is tokenized", expert=True
     )
-    lowercase: bool = setting(False, "lower-case the text first; the list of words is lower-cased anyway")
+    lowercase: bool = setting(
+        False, "lower-case the text first; the list of words is in lower case even without this option"
+    )
     strip_accents: bool = setting(False, "remove accents from letters before text is tokenized", expert=True)
     sample: float = setting(
-        1.0, "share of the documents used to train the tokenizer", gt=0, le=1, section="Training data"
+        1.0, "fraction of the documents that the tokenizer is trained on", gt=0, le=1, section="Training data"
     )
     vocabulary: Literal["joint", "separate"] = setting(
         "joint",
-        "for pairs: joint trains one tokenizer for both texts, separate one for each text (their model needs --style vaswani)",
+        "for pairs: joint = one tokenizer for both texts, separate = one tokenizer for each text (only for --style vaswani)",
     )
     memory: str = setting(
         "1GB",
-        "maximum memory for counting and training; when it is full, counts go to disk and rare pre-tokens are not trained on",
+        "maximum memory for counting and training; above it, counts are written to disk and rare pre-tokens are ignored",
         metavar="SIZE",
         check=_refuse_no_size,
         expert=True,
@@ -105,9 +106,7 @@ class TokenizeSettings(Settings):
     def _fit_together(self) -> None:
         """Raise ValueError where settings of the training of a tokenizer exclude each other."""
         if self.counts is not None and "sample" in self.model_fields_set:
-            raise ValueError(
-                "counts were made from a fixed sample: leave out sample, or leave out counts to count again"
-            )
+            raise ValueError("counts come from a fixed sample: leave out sample, or leave out counts to count again")
         if self.algorithm == "unigram" and "min_frequency" in self.model_fields_set:
             raise ValueError("unigram does not use min_frequency (it prunes by likelihood): leave out min_frequency")
 
@@ -115,4 +114,4 @@ class TokenizeSettings(Settings):
     def _given_or_trained(self) -> None:
         """Raise ValueError where a tokenizer is given and settings of its training too."""
         if self.tokenizer is not None and (extra := self.model_fields_set.intersection(TRAINING)):
-            raise ValueError(f"a given tokenizer is used as it is: leave out {', '.join(sorted(extra))}")
+            raise ValueError(f"a given tokenizer is used without training: leave out {', '.join(sorted(extra))}")

@@ -63,10 +63,10 @@ def train_tokenizer(pretokens: StringCounts, settings: TokenizeSettings, report:
         why = (
             ""
             if settings.algorithm == "unigram" or settings.min_frequency == 1
-            else "; --min-frequency 1 gives more tokens"
+            else "; use --min-frequency 1 to get more tokens"
         )
         warnings.append(
-            f"the text is too short for {settings.vocab_size:,} tokens: the tokenizer has {size:,} tokens{why}"
+            f"the text is too short for {settings.vocab_size:,} tokens, so the tokenizer has {size:,} tokens{why}"
         )
     return Trained(tokenizer, counts, warnings)
 
@@ -114,8 +114,8 @@ def _dropped(letters: int, occurrences: int) -> tuple[dict[str, int], list[str]]
     if not letters:
         return {}, []
     warning = (
-        f"{letters:,} rare characters ({occurrences:,} occurrences) got no token and become {UNK}; "
-        "a larger --vocab-size gives them tokens, and --pretokenizer gpt2 has a token for every byte"
+        f"{letters:,} rare characters ({occurrences:,} occurrences) have no token and become {UNK}; "
+        "use a larger --vocab-size, or use --pretokenizer gpt2, which has a token for every byte"
     )
     return {"letters_left_out": letters, "letters_left_out_occurrences": occurrences}, [warning]
 

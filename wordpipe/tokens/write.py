@@ -169,7 +169,7 @@ def export_tokenizer(data: bytes, form: str, name: str, *, where: str) -> Export
         return FORMATS[form](data, name, where)
     except _CannotHoldError as reason:
         raise ConfigError(
-            f"{form} cannot hold this tokenizer: {reason}",
+            f"this tokenizer cannot be written as {form}, because {reason}",
             where=where,
             hint=f"use another format: {', '.join(_fitting(data, where))}",
         ) from None
@@ -204,15 +204,15 @@ def _vocab_txt(data: bytes, name: str, where: str) -> ExportedTokenizer:
     parts, vocabulary = _parts(data, where)
     model = parts["model"]
     if model["type"] != "WordPiece":
-        raise _CannotHoldError(f"the format is for WordPiece, but the model is {model['type']}")
+        raise _CannotHoldError(f"the format is only for WordPiece, but the model is {model['type']}")
     if (prefix := model["continuing_subword_prefix"]) != CONTINUING:
         raise _CannotHoldError(f"tokens within a word begin with {prefix!r}, not with {CONTINUING}")
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
-        raise _CannotHoldError("the ids of its tokens are not 0, 1, 2, …")
+        raise _CannotHoldError("the token ids are not 0, 1, 2, …")
     if broken := [token for token in tokens if "\n" in token or "\r" in token]:
         raise _CannotHoldError(f"the token {broken[0]!r} contains a line break")
-    note = f"the file holds only the tokens; read the file with {_bert_options(parts)}"
+    note = f"the file contains only the tokens; read the file with {_bert_options(parts)}"
     return ExportedTokenizer({name: "".join(f"{token}\n" for token in tokens).encode()}, len(tokens), [note])
 
 
@@ -220,7 +220,7 @@ def _bert_options(parts: Mapping[str, Any]) -> str:
     """Return the options of BERT's tokenizer with which vocab.txt is read."""
     normalizer = parts["normalizer"] or {}
     if normalizer.get("type") != "BertNormalizer" or (parts["pre_tokenizer"] or {}).get("type") != "BertPreTokenizer":
-        return "the normalizer and the pre-tokenizer of tokenizer.json: those of BERT cut text differently"
+        return "the normalizer and the pre-tokenizer of tokenizer.json, because BERT cuts text differently"
     return f"do_lower_case={bool(normalizer['lowercase'])}"
 
 
@@ -235,7 +235,7 @@ def _vocab_merges(data: bytes, name: str, where: str) -> ExportedTokenizer:
     added = {token["content"]: token["id"] for token in parts["added_tokens"] if token["content"] not in model["vocab"]}
     vocabulary = dict(sorted((model["vocab"] | added).items(), key=lambda entry: entry[1]))
     files = {"vocab.json": json.dumps(vocabulary, ensure_ascii=False).encode(), "merges.txt": listed.encode()}
-    note = "the files hold only tokens and merges, not how text is cut or which tokens are special"
+    note = "the files contain only tokens and merges, without the rules for cutting text and the list of special tokens"
     return ExportedTokenizer(files, len(vocabulary), [note])
 
 
@@ -262,11 +262,11 @@ def _tiktoken(data: bytes, name: str, where: str) -> ExportedTokenizer:
         "special_tokens": at_the_end,
         "ids": [[old, new_ids[old]] for old in sorted(new_ids)],
         "about": "tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=…, special_tokens=special_tokens); "
-        "ids: pairs of an id in tokenizer.json and the id in tiktoken",
+        "each entry of ids has the id in tokenizer.json and the id in tiktoken",
     }
     # two files, and a note on the second
     notes = [
-        f"special tokens have other ids in tiktoken; {name}.json holds the pattern, the special tokens and all ids"
+        f"special tokens have different ids in tiktoken; {name}.json contains the pattern, the special tokens and all ids"
     ]
     return ExportedTokenizer(
         {f"{name}.json": json.dumps(facts, ensure_ascii=False).encode() + b"\n", name: lines}, len(new_ids), notes
@@ -294,14 +294,14 @@ def _pattern(parts: Mapping[str, Any]) -> str:
         split = before[0]
         if split["behavior"] == "Isolated" and not split["invert"] and "Regex" in split["pattern"]:
             return str(split["pattern"]["Regex"])
-    raise _CannotHoldError("tiktoken cuts text by one pattern, but this tokenizer cuts text in another way")
+    raise _CannotHoldError("tiktoken cuts text by one pattern, but this tokenizer cuts text in a different way")
 
 
 def _in_order_of_ranks(parts: Mapping[str, Any]) -> list[tuple[int, bytes]]:
     """Return id and bytes of every regular token in the order of a written file of tiktoken."""
     model = _bpe(parts)
     if model.get("dropout") or model.get("unk_token") or model.get("byte_fallback"):
-        raise _CannotHoldError("the model has dropout, an unknown token or byte fallback")
+        raise _CannotHoldError("the model uses dropout, an unknown token or byte fallback")
     special = {token["content"] for token in parts["added_tokens"]}
     places = {pair: place for place, pair in enumerate(_merges(model))}
     first: dict[str, int] = {}
@@ -334,7 +334,7 @@ def _check_merges(order: list[bytes], places: Mapping[tuple[str, str], int], *, 
         place = -1 if pair is None else places.get((spelled_bytes(pair[0]), spelled_bytes(pair[1])), -1)
         if place <= before:
             raise _CannotHoldError(
-                f"the ranks of tiktoken cannot make the token {spelled_bytes(token)!r} as the merges do"
+                f"tiktoken ranks cannot build the token {spelled_bytes(token)!r} in the same way as the merges"
             )
         before = place
 
@@ -396,9 +396,9 @@ def _bpe(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the BPE model of a tokenizer. Raises: another model, or tokens with marks."""
     model: dict[str, Any] = parts["model"]
     if model["type"] != "BPE":
-        raise _CannotHoldError(f"the format is for BPE, but the model is {model['type']}")
+        raise _CannotHoldError(f"the format is only for BPE, but the model is {model['type']}")
     if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        raise _CannotHoldError("its tokens have marks for parts or ends of words")
+        raise _CannotHoldError("the tokens have marks for word parts or word ends")
     return model
 
 

@@ -58,7 +58,7 @@ def read_set(data: bytes, where: str) -> Pairs | Questions:
         try:
             line = raw.decode().strip()
         except UnicodeDecodeError as error:
-            hint = "convert the file to UTF-8 first: iconv -f LATIN1 -t UTF-8 FILE; or unpack a compressed file"
+            hint = "convert the file to UTF-8 first: iconv -f LATIN1 -t UTF-8 FILE; if the file is compressed, unpack it first"
             raise InputError("not UTF-8 text", where=f"{where}:{number}", got=error.reason, hint=hint) from None
         if line and not line.startswith("#"):
             lines.append((number, line))
@@ -77,7 +77,7 @@ def _questions(lines: list[tuple[int, str]], where: str) -> Questions:
                 found.words.append((a, b, c, d))
                 found.section_of.append(section)
             case _:
-                raise wrong_line(f"{where}:{number}", line, "four words, or the name of a section after a colon")
+                raise wrong_line(f"{where}:{number}", line, "four words, or a colon and the name of a section")
     if not found.words:
         raise InputError("the file has no analogy questions", where=where, expected="four words on each line")
     return found._replace(sections=list(sections))

@@ -44,21 +44,25 @@ _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _FIELD = re.compile(rb"[^ \t\r]+")
 _GAP = b" \t\r"  # a carriage return is one too: some write it before the line end
 _AS_SPACES = bytes.maketrans(b"\t\r", b"  ")
-_CUT_SHORT = "the file is incomplete: download or make the file again"
+_CUT_SHORT = "the file is incomplete: download or create the file again"
 _TO_WORD2VEC = "save_word2vec_format('vectors.bin', binary=True)"
 _FOREIGN = (
     (
         re.compile(rb"\x80[\x02-\x05]"),
-        "this is a Python pickle, as gensim's .save writes; a pickle can run any program, so wordpipe never reads pickles",
-        f"if you trust the file, run gensim.models.Word2Vec.load(FILE).wv.{_TO_WORD2VEC}, or for a file of vectors only "
-        f"gensim.models.KeyedVectors.load(FILE).{_TO_WORD2VEC}; then import vectors.bin",
+        "this is a Python pickle, the format of gensim's .save; a pickle can run any program, so wordpipe never reads pickles",
+        f"if you trust the file, convert it in Python and then import vectors.bin: gensim.models.Word2Vec.load(FILE).wv."
+        f"{_TO_WORD2VEC}; if the file has only vectors: gensim.models.KeyedVectors.load(FILE).{_TO_WORD2VEC}",
     ),
     (re.compile(rb"PK\x03\x04"), "this is a zip file", "unpack the zip file, and give the file inside"),
-    (re.compile(rb"\x93NUMPY"), "this is an array without words", "give the folder that has vectors.npy and words.txt"),
+    (
+        re.compile(rb"\x93NUMPY"),
+        "this is an array without words",
+        "give the folder that contains vectors.npy and words.txt",
+    ),
     (
         re.compile(rb"\xba\x16\x4f\x2f"),
         "this is a fastText model",
-        "import the .vec file that fastText wrote with the model",
+        "import the .vec file that fastText wrote together with the model",
     ),
     (
         re.compile(rb"PAR1\x15"),
@@ -104,7 +108,7 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
         ConfigError: a format that is not a file.
     """
     if form == "numpy":
-        hint = "give the folder that has vectors.npy"
+        hint = "give the folder that contains vectors.npy"
         raise ConfigError("the format numpy is a folder, not a file", where="format", got=name, hint=hint)
 
     # the first two lines, or what shows that it is something else
@@ -134,7 +138,11 @@ def open_stream(blocks: Iterator[bytes], form: Format, *, name: str) -> WordFile
     if header is None:
         hint = "use --format glove for a file without a header"
         raise InputError(
-            "the file has no header", where=where, got=shown, expected="number of words and of dimensions", hint=hint
+            "the file has no header",
+            where=where,
+            got=shown,
+            expected="the number of words and the number of dimensions",
+            hint=hint,
         )
     size, dim = int(header[1]), _checked_dim(int(header[2]), where)
     if form == "auto":
@@ -209,7 +217,7 @@ def _whole_lines(blocks: Iterator[bytes], name: str, dim: int) -> Iterator[list[
         if lines:
             yield lines
         elif len(rest) > _LONGEST_LINE:
-            expected = f"a line of a word and {dim} numbers"
+            expected = f"a line with one word and {dim} numbers"
             raise InputError("a line is too long", where=name, got=f"{len(rest):,} bytes", expected=expected)
     if rest:
         yield [rest]
@@ -308,8 +316,11 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         while found + len(words) < size:
             space = data.find(b" ", used, used + _LONGEST_WORD)
             if space < 0 and len(data) - used >= _LONGEST_WORD:
-                where, expected = f"{name}, word {found + len(words) + 1}", f"a space within {_LONGEST_WORD:,} bytes"
-                raise InputError("no space follows the word", where=where, expected=expected)
+                where, expected = (
+                    f"{name}, word {found + len(words) + 1}",
+                    f"a space after at most {_LONGEST_WORD:,} bytes",
+                )
+                raise InputError("there is no space after the word", where=where, expected=expected)
             end = space + 1 + width
             if space < 0 or end > len(data):
                 break
@@ -324,7 +335,9 @@ def _read_binary(blocks: Iterator[bytes], dim: int, size: int, name: str) -> Ite
         yield rows
         if bad is not None:
             where, shown = f"{name}, word {found + bad + 1}", repr(words[bad][:40].decode(errors="backslashreplace"))
-            hint = "a word with a space inside, or a wrong number of dimensions in the header, leads to the same error"
+            hint = (
+                "another possible cause is a word that contains a space, or a wrong number of dimensions in the header"
+            )
             raise InputError("a number is not finite", where=where, got=shown, hint=hint)
         found += len(words)
         if found == size and data.strip(b"\n"):
@@ -344,7 +357,7 @@ def folder_files(folder: Path) -> list[Path]:
     """
     for name in (VECTORS_NPY, WORDS_TXT):
         if not (folder / name).is_file():
-            hint = f"a folder must have {VECTORS_NPY} and {WORDS_TXT}, and can have {COUNTS_NPY}; or give a file"
+            hint = f"give a file, or a folder that contains {VECTORS_NPY} and {WORDS_TXT}; {COUNTS_NPY} is optional"
             raise InputError(f"the folder has no {name}", where=folder, hint=hint)
     return [path for name in (VECTORS_NPY, WORDS_TXT, COUNTS_NPY) if (path := folder / name).is_file()]
 
@@ -369,7 +382,7 @@ def open_folder(folder: Path, *, name: str) -> WordFile:
             )
     for file, found in ((WORDS_TXT, len(words)), (COUNTS_NPY, len(vectors if counts is None else counts))):
         if found != len(vectors):
-            what = f"the number of rows is not that of {VECTORS_NPY}"
+            what = f"the number of rows is different from {VECTORS_NPY}"
             raise InputError(what, where=f"{name}/{file}", got=f"{found:,}", expected=f"{len(vectors):,}")
     dim = _checked_dim(vectors.shape[1], f"{name}/{VECTORS_NPY}")
     return WordFile("numpy", dim, "line", _array_rows(vectors, words, counts, f"{name}/{VECTORS_NPY}"))
@@ -491,7 +504,7 @@ class WordFilter:
             if self._skip:
                 return None
             got = repr(data[:60].decode(errors="backslashreplace"))
-            hint = "use --bad-bytes skip to leave out words that are not UTF-8"
+            hint = "use --bad-bytes skip to skip words that are not UTF-8"
             raise InputError("the word is not UTF-8", where=where, got=got, hint=hint) from None
 
 
@@ -500,15 +513,15 @@ _SUSPECT = r"^$|[ \t\n\r\v\f]"
 _CONTROLS = r"[\x00-\x1f\x7f-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]"
 _SPACED = re.compile(r"$|.*[ \t\n\r\v\f]", re.DOTALL)
 _CANNOT_HOLD = {  # what a word begins with that the format cannot hold
-    "word2vec-text": (_SPACED, "a word that is empty or has a space inside"),
-    "word2vec-binary": (_SPACED, "a word that is empty or has a space inside"),
+    "word2vec-text": (_SPACED, "a word that is empty or contains a space"),
+    "word2vec-binary": (_SPACED, "a word that is empty or contains a space"),
     # its own words have spaces inside; at their ends, or before a number, the word's end could not be found again
     "glove": (
         re.compile(rf"$| |.*(?:[\t\n\r\v\f]| $| {NUMBER}$)", re.DOTALL),
-        "a word that is empty, has other white space than single spaces inside, or has a number after a space",
+        "a word that is empty, contains other white space than single spaces, or contains a space before a number",
     ),
-    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or has a line end inside"),
-    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or has a tab or a line end inside"),
+    "numpy": (re.compile(r"$|.*[\n\r]", re.DOTALL), "a word that is empty or contains a line break"),
+    "projector": (re.compile(r"$|.*[\t\n\r]", re.DOTALL), "a word that is empty or contains a tab or a line break"),
 }
 
 
@@ -534,10 +547,10 @@ def check_words(table: WordTable, form: str) -> None:
             word = words[int(found)].as_py()
             if cannot.match(word):
                 others = [other for other, (pattern, _) in _CANNOT_HOLD.items() if not pattern.match(word)]
-                hint = "the Parquet files of the artifact can hold any word"
+                hint = "the Parquet files of the artifact can contain any word"
                 hint = f"use --to {' or '.join(others)}; {hint}" if others else hint
                 where = f"row {row + int(found)}"
-                raise InputError(f"{form} cannot hold {what}", where=where, got=repr(word), hint=hint)
+                raise InputError(f"the format {form} does not allow {what}", where=where, got=repr(word), hint=hint)
         row += len(batch)
 
 

@@ -99,7 +99,7 @@ class HeldOutLoss:
             part = slice(first, first + size)
             hidden_PD = _hidden(vectors_VD, self.inputs[part])
             if self.objective == "hs":
-                assert tree is not None, "hierarchical softmax has a tree"
+                assert tree is not None, "hierarchical softmax needs a tree"
                 losses = _tree_losses(hidden_PD, outputs_VD, self.targets[part], tree)
             elif self.objective == "softmax":
                 losses = _softmax_losses(hidden_PD, outputs_VD, self.targets[part])

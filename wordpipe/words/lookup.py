@@ -49,7 +49,7 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
     if pending is not None:
         raise _no_word_after(pending, text)
     if not parts:
-        raise ConfigError("the query has no words", hint="give words, such as: king - man + woman")
+        raise ConfigError("the query has no words", hint="give words, for example: king - man + woman")
     # phrases joined; only the first word of a run has its sign
     words: dict[int, list[str]] = {1: [], -1: []}
     for sign, run in terms:
@@ -60,7 +60,7 @@ def parse_expression(text: str, join: Callable[[list[str]], list[str]] = list) -
 
 def _no_word_after(operator: str, text: str) -> ConfigError:
     """Return the error of a query with an operator that no word follows."""
-    expected = "words and operators such as: king - man + woman"
+    expected = "words and operators, for example: king - man + woman"
     return ConfigError(f"no word follows {operator!r}", where="query", got=text, expected=expected)
 
 

@@ -86,21 +86,26 @@ class Word2VecSettings(Settings):
         section="What is learned",
     )
     loss: Literal["ns", "hs", "softmax"] = setting(
-        "ns", "training objective: ns = the word among noise words (negative sampling), hs = the word's path in a Huffman"
-        " tree (hierarchical softmax), softmax = the word among all words (for small vocabularies)", expert=True
+        "ns", "training objective: ns = find the word among noise words (negative sampling), hs = predict the path to the"
+        " word in a Huffman tree (hierarchical softmax), softmax = find the word among all words (for small vocabularies)",
+        expert=True,
     )  # fmt: skip
     unit: Literal["word", "token"] = setting(
-        "word", "what gets a vector: words, or the tokenizer's tokens (to initialise a transformer)"
+        "word", "unit that gets a vector: each word, or each token of the tokenizer (to initialise a transformer)"
     )
     context: Literal["sentence", "document"] = setting(
-        "document", "unit of text that a window cannot extend beyond", expert=True
+        "document",
+        "limit of the context: words of the same sentence, or words of the same document",
+        expert=True,
     )
     dim: int = setting(100, "number of dimensions of each vector", ge=1, le=4096)
     window: int | None = setting(
-        None, "number of context words on each side; if not given: chosen by the size of the text", ge=1, le=1000
+        None, "number of context words on each side; default: chosen by the size of the text", ge=1, le=1000
     )
     dynamic_window: bool = setting(
-        True, "choose the size of each window at random from 1 to --window, so that near words count more", expert=True
+        True,
+        "choose the size of each window at random from 1 to --window, so that near words have more influence",
+        expert=True,
     )
     negatives: int = setting(5, "number of noise words per window, for loss = ns", ge=1, le=1000, expert=True)
     ns_exponent: float = setting(
@@ -112,18 +117,18 @@ class Word2VecSettings(Settings):
     )
     epochs: int | None = setting(
         None,
-        "number of passes over the text; if not given: chosen by the size of the text",
+        "number of passes over the text; default: chosen by the size of the text",
         ge=1,
         le=100_000,
-        section="How much of the text",
+        section="Amount of text",
     )
     minutes: float | None = minutes_setting()
     min_count: int | None = setting(
-        None, "minimum count of a word: rarer words get no vector; if not given: chosen by the size of the text", ge=1
+        None, "minimum count of a word; rarer words get no vector; default: chosen by the size of the text", ge=1
     )
     subsample: float = setting(
         1e-3,
-        "words with a relative frequency above this value are skipped at random; 0 = keep all",
+        "words with a relative frequency above this value are skipped at random; 0 = keep all words",
         ge=0,
         le=1,
         expert=True,
@@ -137,34 +142,34 @@ class Word2VecSettings(Settings):
         section="Character n-grams",
     )
     max_n: int = setting(
-        0, "maximum length of character n-grams, 0 = none; with n-grams, a word's vector is made from its n-grams too, and"
-        " unknown words get vectors", ge=0, le=50
+        0, "maximum length of character n-grams; 0 = no n-grams; with n-grams, the vector of a word also depends on its"
+        " n-grams, and unknown words get vectors", ge=0, le=50
     )  # fmt: skip
     max_ngrams: int = setting(
         2_000_000,
-        "maximum number of character n-grams, if max_n is given: the most frequent n-grams are kept",
+        "maximum number of character n-grams, if max_n is given; the most frequent n-grams are kept",
         ge=1,
         le=100_000_000,
         expert=True,
     )
     lr: float | None = setting(
-        None, "learning rate at the start; falls linearly to min_lr (default: 0.025 for skipgram, 0.05 for cbow)",
+        None, "learning rate at the start, which falls linearly to min_lr; default: 0.025 for skipgram, 0.05 for cbow",
         gt=0, le=1, expert=True,
         section="The optimiser",
     )  # fmt: skip
     min_lr: float = setting(1e-4, "learning rate at the end", ge=0, le=1, expert=True)
     vectors: Literal["inputs", "outputs", "sum"] = setting(
-        "inputs", "vectors that the words get: inputs = vectors that predict (of the context in cbow), outputs = vectors"
-        " that are predicted, sum = the sum of both", expert=True,
+        "inputs", "vectors to keep for the words: inputs = input vectors (in cbow: vectors of the context words), outputs ="
+        " output vectors (vectors of the predicted words), sum = input vectors plus output vectors", expert=True,
         section="What is kept",
     )  # fmt: skip
     remove_components: int = setting(
-        0, "all-but-the-top: subtract the mean of all vectors and this number of their principal components; 0 = no change",
+        0, "all-but-the-top: subtract the mean of all vectors, and remove this number of principal components; 0 = no change",
         ge=0, le=1000, expert=True,
     )  # fmt: skip
     keep_outputs: bool = setting(
         True,
-        "also keep the output vectors (not with loss = hs), from which --init can continue; doubles the artifact's size",
+        "also keep the output vectors, with which --init can continue; doubles the size of the artifact; not for loss = hs",
         expert=True,
     )
     init: Path | None = setting(
@@ -176,19 +181,21 @@ class Word2VecSettings(Settings):
     )
     deterministic: bool = setting(
         False,
-        "give the same bytes in every run, for any number of threads: both backends then train in one thread",
+        "give the same bytes in every run, whatever --threads is; both backends then train in one thread",
         expert=True,
     )
     threads: int = setting(
-        0, "number of training threads, 0 = one per core; several threads update without locks, so runs differ slightly",
+        0, "number of training threads; 0 = one per core; several threads use no locks, so results of runs differ slightly",
         ge=0, le=1024, recipe=False,
     )  # fmt: skip
     backend: Literal["auto", "native", "gensim"] = setting(
-        "auto", "program that trains, on the CPU: native (compiled) or gensim; auto: native", expert=True
+        "auto",
+        "training program on the CPU: native = compiled code of wordpipe, gensim = the gensim library; auto: native",
+        expert=True,
     )
     checkpoint_seconds: float = setting(
         60,
-        "seconds between checkpoints, from which a stopped run continues; each is as large as all vectors, and up to 3 exist",
+        "seconds between checkpoints, from which a stopped run continues; up to 3 exist, each as large as all vectors",
         gt=0, recipe=False, expert=True,
     )  # fmt: skip
 
@@ -204,13 +211,13 @@ class Word2VecSettings(Settings):
             raise ValueError(f"max_n = {self.max_n} should be at least min_n = {self.min_n}, or 0 for no n-grams")
         # n-grams and output vectors
         if self.max_n and self.unit == "token":
-            raise ValueError("max_n: tokens are already parts of words; n-grams need unit = word")
+            raise ValueError("max_n needs unit = word, because tokens are already parts of words")
         if self.vectors != "inputs" and self.loss == "hs":
             raise ValueError(
-                f"vectors = {self.vectors}: with loss = hs, only the nodes of the tree have output vectors, not the words"
+                f"vectors = {self.vectors} needs loss = ns or softmax: with hs, only the nodes of the tree have output vectors"
             )
         if self.vectors != "inputs" and self.max_n:
-            raise ValueError(f"vectors = {self.vectors}: with n-grams (max_n), use vectors = inputs")
+            raise ValueError(f"vectors = {self.vectors} cannot be used with n-grams (max_n): use vectors = inputs")
         # gensim trains less
         beyond_gensim = {
             "dynamic_window": not self.dynamic_window, "init": self.init is not None,
@@ -236,7 +243,7 @@ class Word2VecPlan(Word2VecSettings):
 
     window: int = setting(5, "number of context words on each side")
     epochs: int = setting(5, "number of passes over the text")
-    min_count: int = setting(5, "minimum count of a word: rarer words get no vector")
+    min_count: int = setting(5, "minimum count of a word; rarer words get no vector")
     lr: float = setting(0.025, "learning rate at the start")
 
 
@@ -254,22 +261,22 @@ class ImportSettings(Settings):
     format: Format = setting(
         "auto", "format of FILE; auto: recognised by its content. For fastText's .vec, use word2vec-text"
     )
-    limit: int = setting(0, "number of words to read from the beginning of the file, 0 = all", ge=0)
+    limit: int = setting(0, "number of words to read from the beginning of the file; 0 = all words", ge=0)
     bad_bytes: Literal["fail", "skip"] = setting(
         "fail", "for a word that is not UTF-8: fail = stop with an error, skip = leave the word out", expert=True
     )
     unit: Literal["word", "token"] = setting(
-        "word", "what has a vector: words, or a tokenizer's tokens (to initialise a transformer)"
+        "word", "unit that has a vector: each word, or each token of a tokenizer (to initialise a transformer)"
     )
     tokenizer: Path | None = setting(
         None,
-        "tokenizer that cut the text; needed for unit = token, and to cut scripts without spaces when the vectors are used",
+        "tokenizer with which the text was cut; needed for unit = token, and for new texts in scripts without spaces",
         metavar="TOKENS",
         artifact=("tokens", "model"),
     )
     max_expand: int = setting(
         200,
-        "maximum size of a compressed file after unpacking, as a multiple of its size; the first 64 MiB do not count",
+        "maximum size of an unpacked file, as a multiple of its compressed size (64 MiB are always allowed)",
         ge=2,
         expert=True,
     )

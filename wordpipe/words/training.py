@@ -178,8 +178,10 @@ class NativeTraining:
         self.total = text.words * settings.epochs
         self._falls_from = 0, settings.lr  # words, and the learning rate there
         self._text, self._settings, self._held_out, self._parts = text, settings, held_out, parts
-        assert len(parts.starts) in (0, len(vocabulary) + 1), "n-grams of other words"  # kernels check no bounds
-        assert parts.numbers.max(initial=-1) < parts.total, "an n-gram that does not exist"
+        assert len(parts.starts) in (0, len(vocabulary) + 1), (
+            "the n-grams belong to other words"
+        )  # kernels check no bounds
+        assert parts.numbers.max(initial=-1) < parts.total, "the number of an n-gram is too large"
         keep = keep_probabilities(vocabulary.counts, settings.subsample)
         self._keep = keep_limits(keep)
         self.tree = Tree.of(vocabulary.counts) if settings.loss == "hs" else _NO_TREE

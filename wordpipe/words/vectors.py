@@ -44,7 +44,7 @@ class WordList(Sequence[str]):
 
     def __init__(self, words: "WordList | pa.Array | Sequence[str]") -> None:
         self.array: pa.StringArray = words.array if isinstance(words, WordList) else arrow_words(words)
-        assert self.array.type == pa.string(), "a word is no text"
+        assert self.array.type == pa.string(), "the words must be strings"
         self._scans = 0
 
     def __len__(self) -> int:

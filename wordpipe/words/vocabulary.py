@@ -68,7 +68,10 @@ def _nothing_kept(counts: npt.NDArray[np.int64], min_count: int) -> InputError:
     if not kinds:
         hint = "give more text; if all text was held out, use wordpipe ingest --valid 0"
         return InputError("the training text has no words", hint=hint)
-    what, hint = f"0 of {kinds:,} words occur often enough to get a vector", "lower --min-count or give more text"
+    what, hint = (
+        f"none of the {kinds:,} words occurs often enough to get a vector",
+        "lower --min-count or give more text",
+    )
     expected = f"at most {int(counts.max())}, the count of the most frequent word"
     return InputError(what, where="min_count", got=min_count, expected=expected, hint=hint)
 

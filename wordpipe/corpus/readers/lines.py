@@ -382,8 +382,10 @@ def _named_cells(
             continue
         if len(cells) < len(names):
             fields.ledger.add("rows_with_missing_cells")
-            what = f"some rows have fewer than {len(names)} cells, the number in the header; the missing cells are left empty"
-            fields.ledger.warn("missing_cells", f"{what}; the first of these rows is at {fields.source}:{line}")
+            fields.ledger.warn(
+                "missing_cells", f"some rows have fewer than {len(names)} cells, the number in the header; the missing cells "
+                f"are left empty; the first of these rows is at {fields.source}:{line}",
+            )  # fmt: skip
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))
 
 

@@ -279,7 +279,7 @@ def section_records(
             ledger.add("parts_read_as_plain_text")
             ledger.warn(
                 "markup",
-                f"{markup.name} that is too deeply nested or too long was read as plain text: {source}, line {first}",
+                f"a part in {markup.name} is too deeply nested or too long and was read as plain text: {source}, line {first}",
             )
             yield Record(text, source, first, newline="space")
             continue

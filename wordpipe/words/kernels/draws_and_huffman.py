@@ -160,7 +160,7 @@ class Tree:
         always give the same tree, and no path is longer than it must be. Eight bytes for every turn of every word: about
         200 bytes per word with a vocabulary of millions.
         """
-        assert len(counts_V), "a tree of no word"
+        assert len(counts_V), "the tree needs at least one word"
         assert (np.diff(counts_V) <= 0).all(), "counts are not descending"
         parents, signs = _join(read_only(np.ascontiguousarray(counts_V, dtype=np.int64)))
         path_starts = _measure(parents, len(counts_V))
