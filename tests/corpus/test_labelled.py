@@ -96,7 +96,7 @@ def test_malformed_columns_are_named_or_counted(text, message, line):
 def test_a_sentence_that_does_not_end_is_refused():
     with pytest.raises(InputError, match="too long") as caught:
         read("conll", "a\tO\n" * 2000, max_document_bytes=1024)
-    assert "blank lines" in caught.value.hint
+    assert "blank line" in caught.value.hint
 
 
 def test_tags_stay_one_a_word_in_the_corpus(tmp_path):

@@ -151,7 +151,7 @@ def test_it_is_refused_where_it_is_named_and_passed_over_in_a_folder(tmp_path, m
         found = read(*texts)
         assert [row["text"] for row in found.rows_read] == ["Some words."]
         assert found.counts[f"files_not_text.{kind}"] == 1
-        assert f"1 {kind}; the first: f/odd.txt" in "".join(found.warnings)
+        assert f"1 {kind}; the first one is f/odd.txt" in "".join(found.warnings)
         assert any("f/odd.txt" in note for note in found.notes)
     for texts in (["f/odd.txt"], ["f", "f/odd.txt"]):
         with pytest.raises(InputError, match=r"f/odd\.txt"):

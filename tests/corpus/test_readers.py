@@ -133,7 +133,7 @@ def test_an_empty_file_has_no_records(read):
         ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: the line is not valid JSON"),
         ("jsonl", b'{"text": "a"}\n["a"]\n', "f, line 2: not a JSON object; got list"),
         ("jsonl", b'{"body": "a", "id": 1}\n', "the text field 'text' does not exist; got body, id"),
-        ("jsonl", b'{"text": ["a"]}\n', "f, line 1: field 'text' is not a string; got list"),
+        ("jsonl", b'{"text": ["a"]}\n', "f, line 1: the field 'text' is not a string; got list"),
         ("jsonl", b"[" * 100_000, "f, line 1: the line is not valid JSON"),
         ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: the line is not valid JSON"),
         ("csv", b"a,b\n1,2\n", "the text field 'text' does not exist; got a, b"),
@@ -162,8 +162,7 @@ def test_a_short_row_has_empty_cells_at_its_end():
         {"text": "b", "title": "", "n": 2},
     ]
     assert reader.ledger["rows_with_missing_cells"] == 1
-    what = "some rows have fewer than 2 cells, the number in the header; the missing cells are left empty"
-    told = f"{what}; the first of these rows is at f:2"
+    told = "some rows have fewer cells than the header (2 cells); missing cells are empty; see f:2"
     assert [*reader.ledger.warned.values()] == [told]
     reader.tsv(b"text\tn\tm\nb\t2\t3\nc\t4\nd\n")
     assert reader.ledger["rows_with_missing_cells"] == 3

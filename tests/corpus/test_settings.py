@@ -21,8 +21,8 @@ from wordpipe.errors import ConfigError
         ({"max_document_bytes": 10}, "greater than or equal to 1024"),
         ({"bad_bytes": "ignore"}, "'replace', 'skip' or 'fail'"),
         ({"document": "line"}, "unknown setting 'document'"),
-        ({"parallel": True, "text_b": "en", "documents": "block"}, "cannot use text_b, documents"),
-        ({"parallel": True, "format": "tsv"}, "cannot use format"),
+        ({"parallel": True, "text_b": "en", "documents": "block"}, "cannot be used with text_b, documents"),
+        ({"parallel": True, "format": "tsv"}, "cannot be used with format"),
     ],
 )
 def test_wrong_settings_are_refused_with_the_bound(values, message):

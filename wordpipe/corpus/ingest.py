@@ -411,7 +411,7 @@ class Ingest:
             )
         if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
             ledger.warn(
-                "fields", f"only the first {MAX_FIELDS:,} fields are kept; a field that is not kept: {left[0]!r}"
+                "fields", f"only the first {MAX_FIELDS:,} fields are kept; for example, {left[0]!r} is not kept"
             )
         # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
@@ -452,9 +452,7 @@ class Ingest:
         ledger = self._ledger
         if repeats := counts.get(REPEATS):
             text = "1 record is" if repeats == 1 else f"{repeats:,} records are"
-            ledger.notes[f"{text} kept although an earlier record has the same text, because the ids are different"] = (
-                None
-            )
+            ledger.notes[f"{text} kept although an earlier record has the same text, because the ids differ"] = None
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")

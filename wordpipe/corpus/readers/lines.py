@@ -382,10 +382,8 @@ def _named_cells(
             continue
         if len(cells) < len(names):
             fields.ledger.add("rows_with_missing_cells")
-            fields.ledger.warn(
-                "missing_cells", f"some rows have fewer than {len(names)} cells, the number in the header; the missing cells "
-                f"are left empty; the first of these rows is at {fields.source}:{line}",
-            )  # fmt: skip
+            what = f"some rows have fewer cells than the header ({len(names)} cells); missing cells are empty"
+            fields.ledger.warn("missing_cells", f"{what}; see {fields.source}:{line}")
         yield line, sum(map(len, cells)), dict(zip(names, cells, strict=False))
 
 
