@@ -60,7 +60,7 @@ def test_the_walk_of_a_command(built):
     out = done.stdout
     assert "\n  wordpipe.stages.search.query\n" in out
     assert "\n\ncli.query._query\n" in out
-    assert "  stages.search.opened.OpenWords._answers\n" in out
+    assert "  stages.search.opened_words_and_tables.OpenWords._answers\n" in out
     assert "\ncalls upwards: 0\n" in out
 
 

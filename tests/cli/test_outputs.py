@@ -57,7 +57,7 @@ def test_a_bad_output_is_refused_before_the_work(cli, built, tmp_path, monkeypat
     def working(*_, **__):
         raise AssertionError
 
-    for module in ("convert", "examine.map", "examine.plot"):
+    for module in ("import_export", "examine.map", "examine.plot"):
         monkeypatch.setattr(f"wordpipe.stages.{module}.Artifact", working)
     refused = run(cli, built, COMMANDS[name], output.format(tmp_path), "--force", "--json")
     error = json.loads(refused.err)["error"]
