@@ -84,7 +84,8 @@ def test_no_path_takes_what_is_no_text(asked, path):
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        (b'{"input": "salt", "input": "sea"}', "'input' occurs twice"), (b'{"input": "salt", "user": {"a": 1, "a": 2}}', "'a' occurs twice"),
+        (b'{"input": "salt", "input": "sea"}', "'input' occurs twice"),
+        (b'{"input": "salt", "user": {"a": 1, "a": 2}}', "'a' occurs twice"),
         (b'{"input": "a \\ud800 b"}', "input"), (b'{"input": ["sea", "\\udfff"]}', "input, item 2"),
         (b'{"input": "a\\u0000"}', "input"),
         (b'{"input": "\xff"}', "body"), (b'{"input": "\xed\xa0\x80"}', "input"),
