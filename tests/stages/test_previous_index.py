@@ -48,5 +48,5 @@ def test_an_index_carries_the_keys_of_its_rows(tmp_path):
         np.testing.assert_array_equal(bundled_keys(index), IndexVectors(table).keys())
         keys = index.read_array("row_keys.npy")
     forge_file(tmp_path / "i", "row_keys.npy", saved(keys[:-1]))
-    with Artifact(tmp_path / "i") as index, pytest.raises(ArtifactError, match="do not belong"):
+    with Artifact(tmp_path / "i") as index, pytest.raises(ArtifactError, match="do not match the index"):
         bundled_keys(index)
