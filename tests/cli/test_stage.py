@@ -231,7 +231,7 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     said = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err
     for words in (
         'text_field = "content"', "chosen: a static encoder", "(BM25)", "estimate for these 657 B of text: ",
-        f"next: cd {tmp_path / 'new'} && wordpipe run", "wordpipe query run/index",
+        f"next: cd {tmp_path / 'new'} && wordpipe run --to words-index", "wordpipe query run",
     ):  # fmt: skip
         assert words in said, said
     again = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err

@@ -59,8 +59,9 @@ def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
     project = init_project(tmp_path / "new")
     assert [(path.name, is_new) for path, is_new in project.files] == [(CONFIG, True), ("Makefile", True)]
     stages = Pipeline(tmp_path / "new" / CONFIG).stages
-    assert [stage.command.name for stage in stages] == ["ingest", "tokenize", "train static", "embed", "index"]
-    assert stages[2].settings == {"goal": "search", "false_negatives": "keep"}
+    assert [stage.command.name for stage in stages] == ["ingest", "index", "tokenize", "train static", "embed", "index"]
+    assert (stages[1].name, stages[1].settings) == ("words-index", {"unit": "window"})
+    assert stages[3].settings == {"goal": "search", "false_negatives": "keep"}
     assert (tmp_path / "new" / "texts").is_dir()
     assert project.is_assumed
     assert 1 < project.estimate.seconds[0] < project.estimate.seconds[1]
@@ -110,8 +111,8 @@ def test_fields_of_records_are_recognised(tmp_path, name, data, metadata):
         else:
             assert metadata <= set(corpus.settings["metadata"])
         assert project.others == ()
-        assert Pipeline(folder / CONFIG).stages[3].settings["unit"] == "document"
-        assert Pipeline(folder / CONFIG).stages[2].settings == {"goal": "search"}
+        assert Pipeline(folder / CONFIG).stages[4].settings["unit"] == "document"
+        assert Pipeline(folder / CONFIG).stages[3].settings == {"goal": "search"}
         assert not (folder / "texts").exists()
         made = run_pipeline(folder / CONFIG, last="corpus")
         assert made[0].counts["documents_kept"] == 40

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.search_vectors import Vectors, built, exact, unit
+from wordpipe.artifacts import matched_rows, row_keys
 from wordpipe.errors import ArtifactError
 from wordpipe.search import (
     Built,
@@ -18,10 +19,8 @@ from wordpipe.search import (
     Records,
     VectorIndex,
     kind_of,
-    matched_rows,
     read_held_out,
     renumbered,
-    row_keys,
     some_held_out,
     truth_of,
     update_index,

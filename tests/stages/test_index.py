@@ -18,7 +18,7 @@ from wordpipe.artifacts import Artifact, matrix_of, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
 from wordpipe.search import read_held_out
 from wordpipe.search.settings import IndexSettings
-from wordpipe.stages.search import index as stage
+from wordpipe.stages.search import index_vectors as stage
 
 
 def test_an_update_answers_as_a_rebuild_does(tmp_path):
@@ -97,7 +97,7 @@ def test_rows_are_copied_where_they_cannot_be_shared(tmp_path, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     source = words(tmp_path / "s", texts(40, 1))
-    monkeypatch.setattr("wordpipe.stages.search.index.os.link", refuse)
+    monkeypatch.setattr("wordpipe.stages.search.index_rows.os.link", refuse)
     wordpipe.index(source, output=tmp_path / "i")
     assert wordpipe.verify(tmp_path / "i")["ok"]
     with Artifact(tmp_path / "i") as index:
@@ -252,7 +252,7 @@ def test_a_miss_that_is_worse_than_before_is_built_anew(tmp_path, monkeypatch):
     words(tmp_path / "s", changed(rows, texts(5, 2, "new"), 3))
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert not any("a new index is built" in note for note in notes)
-    monkeypatch.setattr("wordpipe.stages.search.index._RECALL_NOISE", -1.0)
+    monkeypatch.setattr("wordpipe.stages.search.index_vectors._RECALL_NOISE", -1.0)
     _, notes = notes_of(source, output=index, update=True, **settings)
     assert any("a new index is built" in note for note in notes)
 

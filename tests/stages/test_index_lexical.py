@@ -110,7 +110,7 @@ def test_recipes_of_equal_names_and_methods_are_too_few_to_judge(built, tmp_path
     assert made.counts["documents_kept"] == len(rows)
     wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document", threads=1)
     made = cli("index", tmp_path / "sentences", "-o", tmp_path / "index")
-    assert "the modes were not compared, because the texts are too similar: fewer than 30 " in made.err
+    assert "whether vectors help was not measured, because the texts are too similar: fewer than 30 " in made.err
     with Artifact(tmp_path / "index") as artifact:
         lexical = artifact.manifest.facts["lexical"]
         assert (lexical["mode"], lexical["measured"]) == ("hybrid", None)

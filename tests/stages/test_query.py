@@ -434,8 +434,8 @@ def test_what_was_measured_for_auto_is_said_once(built, cli, tmp_path):
     with wordpipe.open(tmp_path / "index") as opened:
         facts = opened.artifact.manifest.facts["lexical"]
     assert facts["measured"] is not None
-    assert first.err.count("--mode auto searches by ") == 1
-    assert f"{facts['measured']['ndcg_at_10']['dense']:.3f} by vectors" in first.err
+    assert first.err.count("vectors help here: nDCG@10 ") == 1
+    assert f"{facts['measured']['ndcg_at_10']['hybrid']:.2f} by words and vectors" in first.err
     again = cli("index", built / "sentences", "-o", tmp_path / "index", "--update")
     assert again.code == 0
-    assert "--mode auto" not in again.err
+    assert "vectors help" not in again.err

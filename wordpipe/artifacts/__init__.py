@@ -12,6 +12,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.artifacts.checkpoints import CachedFiles, Checkpoint, Checkpoints, ResumeCache, array_blocks
+    from wordpipe.artifacts.keys_of_rows import matched_rows, row_keys
     from wordpipe.artifacts.manifest import (
         ENCODER,
         FORMATS,
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         RowVectors,
         Shard,
         TableWriter,
+        has_vectors,
         open_part,
         part_names,
         read_batches,
@@ -120,6 +122,7 @@ if TYPE_CHECKING:
         read_schema,
         read_shard,
         read_vectors,
+        refuse_without_vectors,
         row_count,
         rows_with_vector,
         rows_without_vector,

@@ -220,7 +220,7 @@ def vectors_schema(dim: int) -> pa.Schema:
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
-    """Return the schema of sentences: one row per embedded text; `metadata` are the columns kept from the source."""
+    """Return the schema of sentences, a row per text, with its vector if `dim` is not 0; `metadata` comes from the source."""
     return pa.schema(
         [
             pa.field("row", pa.int64(), nullable=False),
@@ -229,7 +229,7 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
             pa.field("text", pa.string(), nullable=False),
             pa.field("source", pa.string(), nullable=False),
             pa.field("line", pa.int64(), nullable=False),
-            _vector_field(dim),
+            *([_vector_field(dim)] if dim else []),
             *(metadata or []),
         ]
     )
@@ -333,20 +333,20 @@ _OF_LOG = {field.name: field for field in STEPS}
 _OF_WORDS = {field.name: field for field in (*COUNTS, *VOCABULARY, pa.field("ngram", pa.string(), nullable=False))}
 
 
-def misfit_of(found: pa.Schema, file: str) -> str | None:
+def misfit_of(found: pa.Schema, file: str, *, has_vectors: bool = True) -> str | None:
     """Return how the schema of a table differs from the one that wordpipe writes; None if it fits.
 
     Args:
         found: its schema.
         file: its name, `sentences-00000.parquet`.
+        has_vectors: False of rows that are found by words alone.
     """
     stem, is_part = file.removesuffix(".parquet").partition("-")[0], "-" in file
     over_words = stem in ("words", "ngrams", "counts", "counts_b") or (stem == "index" and "word" in found.names)
     ours = _OF_LOG if stem == "steps" else _OF_WORDS if over_words else _OF_TYPE
     ours = _OF_PREDICTIONS if stem == "predictions" else ours
     needed = VOCABULARY.names if over_words and stem == "index" else _NEEDED.get(stem, [])
-    # all columns that it needs
-    wants_vector = stem in _WITH_VECTORS and is_part
+    wants_vector = stem in _WITH_VECTORS and is_part and has_vectors
     for name in [*needed, *(["vector"] if wants_vector else [])]:
         if found.get_field_index(name) < 0:  # not there, or twice
             return f"the table has no column {name}"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import leaf_paths, matrix_of, misfit_of, row_bytes, unit_vectors
 from wordpipe.artifacts.writer import HashedFile
-from wordpipe.errors import DamageError
+from wordpipe.errors import ConfigError, DamageError
 
 ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
@@ -160,7 +160,7 @@ def open_part(artifact: Artifact, name: str) -> pq.ParquetFile:
         with parquet_errors(artifact.path / name):
             part = _Part(file, memory_map=False, pre_buffer=False)
             found, rows = part.schema_arrow, part.metadata.num_rows
-        if (misfit := misfit_of(found, name)) is not None:
+        if (misfit := misfit_of(found, name, has_vectors=has_vectors(artifact))) is not None:
             raise DamageError(
                 "wordpipe did not write this table", where=artifact.path / name, got=misfit, hint=artifact.make_again
             )
@@ -368,12 +368,27 @@ def _bytes_of(columns: dict[str, pa.Array]) -> int:
     return sum(column.nbytes for column in columns.values())
 
 
+def has_vectors(artifact: Artifact) -> bool:
+    """Return False for an index of words alone, and for its rows: the table has no column of vectors."""
+    return artifact.manifest.facts.get("dim") != 0
+
+
+def refuse_without_vectors(artifact: Artifact) -> None:
+    """Refuse an index of words alone for what needs vectors. Raises ConfigError, which says how one with vectors is made."""
+    if not has_vectors(artifact):
+        steps = "wordpipe embed MODEL CORPUS -o SENTENCES, then wordpipe index SENTENCES -o INDEX"
+        what, hint = "this index has no vectors: it is searched by words alone", f"make an index with vectors: {steps}"
+        raise ConfigError(what, where=artifact.path, hint=hint)
+
+
 def rows_without_vector(artifact: Artifact) -> NDArray[np.int64]:
     """Return the rows of sentences or an index that have no vector, ascending; none where they all have one.
 
     Raises:
         ArtifactError: the list is not one of this table's rows.
     """
+    if not has_vectors(artifact):
+        return np.arange(row_count(artifact, artifact.kind))
     if ROWS_WITHOUT_VECTOR not in artifact.names():
         return np.zeros(0, np.int64)
     rows: NDArray[np.int64] = artifact.read_array(ROWS_WITHOUT_VECTOR)
@@ -476,6 +491,8 @@ def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float
 
 
 def _vectors(part: pq.ParquetFile, group: int) -> NDArray[np.float32]:
-    """Return the vectors of one row group, (B, D)."""
+    """Return the vectors of one row group, (B, D); of a table without vectors D is 0."""
+    if _COLUMN not in part.schema_arrow.names:
+        return np.zeros((part.metadata.row_group(group).num_rows, 0), np.float32)
     table = part.read_row_group(group, columns=[_COLUMN], use_threads=False).combine_chunks()
     return matrix_of(table.column(_COLUMN).chunk(0))

@@ -16,7 +16,7 @@ import click
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.input_lines import given_lines, is_prompt, together
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import say
+from wordpipe.cli.output import escaped, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
@@ -30,7 +30,7 @@ _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 
-_EXAMPLES = """wordpipe query run/index "how do bees find their way"
+_EXAMPLES = """wordpipe query run "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/index --where "opened >= '2024-01-31'"
 wordpipe query run/words water - salt + sugar"""
@@ -43,6 +43,9 @@ def _query(
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
+    A folder of artifacts such as run, or of a project, is asked by the index in it: by `index` if it is there, else by the
+    only index with vectors, else by the only index of words alone.
+
     All QUERY words are one query. Without QUERY, queries are read from --queries or standard input, one per line; on a
     terminal you can type them, or with --where alone the first rows that match the condition are listed. From a pipe, every
     query is answered as soon as it is read, so a program can keep the command running; with --json, the answers of each query
@@ -52,6 +55,7 @@ def _query(
     hybrid, a query with words that have no vector but occur in the texts is searched by words too. Exit code 3: no query has
     an answer.
     """
+    from wordpipe.artifacts import is_artifact
     from wordpipe.errors import ConfigError
     from wordpipe.stages import OpenIndex, open_artifact
 
@@ -74,6 +78,8 @@ def _query(
         raise _no_artifact(artifact, text)
     answered = 0
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
+        if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
+            say(f"index: {escaped(str(opened.path))}")
         opened.check(options)
         answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
         lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
@@ -133,16 +139,19 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     """The error for a path where nothing is, which may be the question; its hint names the only index in ./run."""
     from wordpipe.artifacts import MANIFEST, Artifact
     from wordpipe.errors import ArtifactError, shortened
+    from wordpipe.stages import index_in
 
     # the index that may be meant
     found: list[Path] = []
     for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
         with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
             found.append(artifact.path)
-    meant = [one for one in found if text and one.name == str(path)] or found
+    meant = [one for one in found if text and one.name == str(path)]
+    with suppress(ArtifactError):
+        meant = meant or [one for one in [index_in(Path("run"))] if one in found]
     index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
-    maker = "train word2vec" if re.search("word|vec", path.name.lower()) else "index"
-    what = "an index" if maker == "index" else "word vectors"
+    is_words = re.search("word|vec", path.name.lower()) and "index" not in path.name.lower()
+    maker, what = ("train word2vec", "word vectors") if is_words else ("index", "an index")
     made = "" if found else f"; to make {what}: wordpipe {maker}"
     # the path is an index that is missing, or a word of the question
     is_path = (len(path.parts) > 1 and " " not in str(path)) or (

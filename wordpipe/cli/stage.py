@@ -341,8 +341,8 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
         say(f"estimate for {what}: {_amounts(project.estimate)}")
     first = "" if source else f"put text files into {folder / 'texts'}, then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
-    say(f"next: {first}{go}wordpipe run")
-    say('then: wordpipe query run/index "your question"')
+    say(f"next: {first}{go}wordpipe run --to words-index")
+    say('then: wordpipe query run "your question" searches by words; after wordpipe run, by vectors and words')
 
 
 @click.command(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         UnitBatch,
         UnitCutter,
         VectorPlan,
+        WordLengths,
         chunks_of,
         no_keys,
         plan_vectors,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wordpipe.artifacts import DocumentStarts
-from wordpipe.encoders.encoder import TextEncoder
-from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.encoders.windows import Ids, gathered, pack_sentences
 from wordpipe.errors import StorageError
+from wordpipe.search.settings import UnitSettings
+from wordpipe.tokens import WordSplitter
 
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
@@ -60,6 +60,49 @@ class UnitBatch:
         column = self.rows.column(name)  # no two units begin in one row: as many units as rows begin one in each
         return column if len(self.first) == len(column) else column.take(pa.array(self.first))
 
+    def as_rows(self, schema: pa.Schema, first: int, vectors: pa.FixedSizeListArray | None = None) -> pa.RecordBatch:
+        """Return the units as rows of a table: each has its own text and vector, and all else of its first row of the corpus.
+
+        Args:
+            schema: of the table, see `sentences_schema`.
+            first: the number of the first unit among all of the table.
+            vectors: of the units, where the table has some.
+        """
+        own = {
+            "row": pa.array(np.arange(first, first + len(self), dtype=np.int64)),
+            "text": self.text,
+            "vector": vectors,
+        }
+        arrays = [own[name] if name in own else self.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class Lengths(Protocol):
+    """A measure of sentences and windows, in tokens or words: an encoder, or a count of words."""
+
+    window: int
+    overlap: int
+
+    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Tokens (or words) of each text, (N,)."""
+        ...
+
+
+class WordLengths:
+    """A count of words, by which a corpus is cut into windows without an encoder, as with word vectors.
+
+    Args:
+        settings: window and overlap.
+    """
+
+    def __init__(self, settings: UnitSettings) -> None:
+        self.window, self.overlap = settings.word_window
+        self._split = WordSplitter()
+
+    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Words of each text, (N,); a run of a script without spaces is one word."""
+        return np.fromiter((len(self._split(text)) for text in texts), np.int64, len(texts))
+
 
 class UnitCutter:
     """A cutter of a corpus into units; each `read` cuts anew.
@@ -67,7 +110,7 @@ class UnitCutter:
     Where windows begin takes a tokenizer to find out, so that is done once and remembered, in 16 bytes for each.
 
     Args:
-        settings: `unit` and `with_title`.
+        settings: the unit, and whether titles are read.
         encoder: tells how long sentences are, and how long a window is.
         windows: the first row of each window and one more than its last, int64 (2, U), where they are known.
 
@@ -75,9 +118,9 @@ class UnitCutter:
         windows: likewise, once all has been read.
     """
 
-    def __init__(self, settings: EmbedSettings, encoder: TextEncoder, windows: Ids | None = None) -> None:
+    def __init__(self, settings: UnitSettings, encoder: Lengths, windows: Ids | None = None) -> None:
         self._unit, self._encoder = settings.unit, encoder
-        self._with_title = settings.with_title and settings.unit != "sentence"
+        self._with_title = settings.reads_titles
         self.windows = windows
 
     @property
@@ -113,16 +156,25 @@ class UnitCutter:
             self.windows = np.concatenate(found, axis=1)
 
     def _cut_windows(self, rows: pa.RecordBatch, bounds: Ids) -> tuple[Ids, Ids]:
-        """Return first and last row of each passage of whole sentences of a corpus that fits a window.
+        """First and last row (exclusive) of each passage of whole sentences that fits a window; `bounds` part documents.
 
-        `bounds` part documents.
+        A document of one sentence is one passage, however long: its words are not counted.
         """
-        lengths = self._encoder.lengths(rows.column("text").to_pylist())
-        spans = [
-            (start + first, start + last)
-            for start, stop in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)
-            for first, last in pack_sentences(lengths[start:stop], self._encoder.window, self._encoder.overlap)
-        ]
+        alone_D = np.diff(bounds) == 1
+        if alone_D.all():
+            return bounds[:-1], bounds[1:]
+        counted = rows.column("text")
+        if alone_D.any():
+            counted = counted.filter(pa.array(np.repeat(~alone_D, np.diff(bounds))))
+        lengths, at, spans = self._encoder.lengths(counted.to_pylist()), 0, list[tuple[int, int]]()
+        size, overlap = self._encoder.window, self._encoder.overlap
+        for start, stop, alone in zip(bounds.tolist(), bounds[1:].tolist(), alone_D.tolist(), strict=False):
+            if alone:
+                spans.append((start, stop))
+                continue
+            found = pack_sentences(lengths[at : at + stop - start], size, overlap)
+            spans += ((start + first, start + last) for first, last in found)
+            at += stop - start
         first_U, stop_U = np.array(spans, dtype=np.int64).reshape(-1, 2).T
         return first_U, stop_U
 

@@ -21,7 +21,6 @@ from wordpipe.errors import ArtifactError, DivergedError, InputError
 ENCODER_FILE = "encoder.json"
 TRANSFORM_FILE = "transform.safetensors"
 
-_WINDOW = 128  # words of a window of a table, where no setting says how many
 
 EncoderKind = Literal["words", "static", "transformer"]
 Watch = Callable[[float], None]
@@ -175,8 +174,7 @@ class TableEncoder(TextEncoder):
     def __init__(
         self, dim: int, settings: EmbedSettings, transform: Transform | None, identity: Mapping[str, Any] | None
     ) -> None:
-        self.window = settings.window or _WINDOW
-        self.overlap = min(settings.overlap, self.window // 2)
+        self.window, self.overlap = settings.word_window
         self.transform = transform or Transform.none(dim)
         if (width := len(self.transform.mean)) != dim:
             what = "the transform and the table have different widths"

@@ -2,10 +2,11 @@
 
 from typing import Any, Literal
 
-from wordpipe.settings import Settings, checked, setting
+from wordpipe.search.settings import UnitSettings
+from wordpipe.settings import checked, setting
 
 
-class EmbedSettings(Settings):
+class EmbedSettings(UnitSettings):
     """Settings of `embed`: how texts become unit vectors."""
 
     command = "embed"
@@ -18,27 +19,12 @@ class EmbedSettings(Settings):
         "sif",
         section="How texts become vectors",
     )
-    unit: Literal["sentence", "document", "window"] = setting(
-        "sentence",
-        "the text that gets one vector: a sentence, a document, or a window (as many sentences as fit)",
-        section="What gets a vector",
-    )
-    with_title: bool = setting(True, "put the title before the text of each document or window", expert=True)
-    window: int = setting(
-        0,
-        "tokens per window (words per window for word vectors); 0 = the maximum of the model, 128 for word vectors",
-        ge=0,
-    )
-    overlap: int = setting(
-        16, "number of tokens that two neighbouring windows share; at most half of a window", ge=0, expert=True
-    )
     transform: Literal["auto", "none", "centre", "remove-components", "whiten"] = setting(
         "auto",
         "change to all vectors: none, centre (subtract their mean), remove-components (also remove their strongest "
         "directions) or whiten (give every direction the same weight); auto: for a model without contrastive training, "
         "whiten if there are at least as many texts as numbers in a vector, else centre if there are at least 16 "
         "texts; none in all other cases",
-        section="How texts become vectors",
     )
     components: int = setting(1, "number of directions that remove-components removes", ge=1, le=1024, expert=True)
     dims: int = setting(0, "number of dimensions that `whiten` keeps (the strongest directions); 0 = all", ge=0)

@@ -186,7 +186,7 @@ def _holds(one: ReportedArtifact) -> str:
     """Return for the report's page the number of rows in the main table, else of weights."""
     outputs = one.manifest.get("outputs", ())
     rows = sum(file["rows"] or 0 for file in outputs if str(file["path"]).startswith(f"{one.kind}-"))
-    of = {"corpus": "sentences", "tokens": "sentences", "words": "words", "sentences": "vectors", "index": "vectors"}
+    of = {"corpus": "sentences", "tokens": "sentences", "words": "words", "sentences": "vectors"}
     if rows:
         return counted(rows, of.get(one.kind, "clusters" if one.kind == "clusters" else "rows"))
     if weights := one.manifest.get("counts", {}).get("parameters"):
@@ -351,10 +351,10 @@ def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
         exact = metrics.get("exact_queries_per_s")
         # the column; what is not known is left empty
         column = {
-            "type": str(facts.get("type", "")),
+            "type": "words alone" if facts.get("dim") == 0 else str(facts.get("type", "")),
             "vectors": _whole(one.manifest.get("counts", {}).get("vectors")),
             "texts without a vector": _whole(one.manifest.get("counts", {}).get("without_vector")),
-            "dimensions": _whole(facts.get("dim")),
+            "dimensions": _whole(facts.get("dim") or None),
             "file": human_bytes(file) if file else "",
             "recall at 10": f"{recall:.1%}" if is_number(recall := metrics.get("recall_at_10")) else "",
             "queries in the recall test": _whole(facts.get("queries")),

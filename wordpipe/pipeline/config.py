@@ -12,7 +12,7 @@
     keep = true                          # once made, other inputs do not make it stale
     vocab_size = 8000                    # any setting of the command
 
-What a stage takes and makes is in the registry of commands, so that an index over a corpus is refused before anything runs.
+What a stage takes and makes is in the registry of commands, so that clusters of a corpus are refused before anything runs.
 """
 
 import os
@@ -30,10 +30,8 @@ from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
 from wordpipe.stages import COMMANDS, Argument, Maker, fetched
+from wordpipe.stages import CONFIG as CONFIG
 from wordpipe.storage import as_path, refuse_controls, url_of
-
-CONFIG = "wordpipe.toml"
-"""The config that `run` and `status` read where none is named, and that `init` writes."""
 
 _LONGEST = 16 << 20  # bytes of a config
 _NAME = re.compile(r"(?!\.)[\w.-]+( [\w.-]+)*")  # no slash, no dot in front: a folder in workdir that is not hidden

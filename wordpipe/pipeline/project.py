@@ -204,7 +204,7 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
     """Return the template of wordpipe.toml with the chosen settings in place of its lines."""
     if not chosen:
         return text
-    begin, end = text.index("inputs ="), text.index("\n\n[stage.tokens]")
+    begin, end = text.index("inputs ="), text.index("\n\n[stage.words-index]")
     keys = [f"{name} = {_toml(chosen[name])}" for name in chosen if name not in ("unit",) and chosen[name] != []]
     if "text_field" in chosen and "id_field" not in chosen:
         why = (

@@ -74,10 +74,8 @@ if TYPE_CHECKING:
         measure,
     )
     from wordpipe.search.update import (
-        matched_rows,
         read_held_out,
         renumbered,
-        row_keys,
         truth_of,
         update_index,
         with_new_rows,

@@ -32,6 +32,19 @@ _GRAPH = "Graphs (hnsw)"
 _LISTS = "Lists (ivf-pq)"
 
 
+Unit = Literal["sentence", "document", "window"]
+_WINDOW = 128  # words
+
+
+def unit_setting(default: Unit) -> Any:
+    """Declare the setting that says what one row of a corpus is."""
+    return setting(
+        default,
+        "the text that becomes one row: a sentence, a document, or a window (as many sentences as fit)",
+        section="The rows",
+    )
+
+
 def _refuse_no_number_of_clusters(value: int | str) -> None:
     if isinstance(value, int) and not 1 <= value <= 100_000:
         raise ValueError("1 to 100000, or auto")
@@ -48,6 +61,33 @@ def _all_true(given: Any) -> Any:
         return given
     several = [one for one in given if one]
     return " and ".join(several if len(several) == 1 else map("({})".format, several)) or None
+
+
+class UnitSettings(Settings):
+    """Settings of the rows that a corpus is cut into: sentences, documents or windows of sentences."""
+
+    unit: Unit = unit_setting("sentence")
+    with_title: bool = setting(True, "put the title before the text of each document or window", expert=True)
+    window: int = setting(
+        0,
+        "words (or tokens of a model) per window; 0 = 128 words, or as many tokens as the model can read at once",
+        ge=0,
+    )
+    overlap: int = setting(
+        16, "number of words (or tokens) that two neighbouring windows share; at most half of a window", ge=0,
+        expert=True,
+    )  # fmt: skip
+
+    @property
+    def reads_titles(self) -> bool:
+        """True if a row is read with its title before its text."""
+        return self.with_title and self.unit != "sentence"
+
+    @property
+    def word_window(self) -> tuple[int, int]:
+        """Words of a window, and words that it shares with the one before it, where words are counted and no tokens."""
+        size = self.window or _WINDOW
+        return size, min(self.overlap, size // 2)
 
 
 class LexicalSettings(Settings):
@@ -90,11 +130,12 @@ class ClusterSettings(Settings):
     threads: int = setting(0, "number of threads; 0 = one per core", ge=0, recipe=False, expert=True)
 
 
-class IndexSettings(LexicalSettings):
-    """Settings of `index`: the kind of FAISS index, the recall that it must reach, the memory that it may take."""
+class IndexSettings(LexicalSettings, UnitSettings):
+    """Settings of `index`: the rows of a corpus, its words; the kind of FAISS index, its recall, its memory."""
 
     command = "index"
 
+    unit: Unit = unit_setting("window")
     type: KindName = setting(
         "auto",
         "kind of index; flat: exact search; ivf-pq: search in compressed vectors, then compare the best candidates by "
@@ -162,6 +203,26 @@ class IndexSettings(LexicalSettings):
         ge=0,
         expert=True,
     )
+
+    def refuse_unfit(self, *, of_corpus: bool) -> None:
+        """Refuse settings that were given and have no effect: of rows where these are there already, of vectors without any.
+
+        Args:
+            of_corpus: the index is made of a corpus, not of vectors.
+
+        Raises:
+            ConfigError: names one.
+        """
+        of_rows = {*UnitSettings.model_fields}
+        free = {"update", "max_memory", "seed", "threads", *LexicalSettings.model_fields}  # they do no harm
+        unfit = {*self.model_fields} - of_rows - free if of_corpus else of_rows
+        if name := next((name for name in self.model_fields if name in unfit & self.model_fields_set), None):
+            what = "this setting is for vectors, and an index over a corpus has none"
+            hint = "embed the corpus, then index the sentences"
+            if not of_corpus:
+                what = "this setting is for an index over a corpus: these rows are there already"
+                hint = "give it to embed, which makes the rows"
+            raise ConfigError(what, where=name, got=getattr(self, name), hint=hint)
 
     @property
     def max_memory_bytes(self) -> int | None:

@@ -94,7 +94,7 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
         parameters=n.get("parameters", 0), layers=float(facts.get("n_layers", 0)),
     ),
     "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
-    "index": lambda n, facts: Size(rows=n.get("vectors", 0), dim=float(facts.get("dim", 0))),
+    "index": lambda n, facts: Size(rows=n.get("vectors", n.get("texts", 0)), dim=float(facts.get("dim", 0))),
     "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
     "predictions": lambda n, _: Size(rows=n.get("texts", 0)),
 }  # fmt: skip
@@ -366,10 +366,7 @@ def static_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """Estimate `embed`: rows of a corpus through an encoder."""
     encoder, text = inputs[0], inputs[1]
-    rows = {
-        "sentence": text.sentences or text.bytes / 120, "document": text.documents or text.bytes / 1200,
-        "window": max(text.documents, text.words / 100),
-    }[settings.unit]  # fmt: skip
+    rows = _rows_of(text, settings.unit)
     if encoder.form == "transformer":
         body = max(encoder.layers, 1) * 10 * encoder.dim**2
         seconds = 2 + 4.5e-4 * max(rows, text.tokens / 40) + 2 * body * text.tokens / 2e11
@@ -382,9 +379,20 @@ def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     return Rule(f"embed/{encoder.form or 'transformer'}", seconds, memory, disk, size)
 
 
-def index_rule(_: Any, inputs: Sequence[Size]) -> Rule:
-    """Estimate `index`: vectors, texts and terms, with the measurements."""
+def _rows_of(text: Size, unit: str) -> float:
+    """Return the number of rows that a corpus is cut into."""
+    return {
+        "sentence": text.sentences or text.bytes / 120, "document": text.documents or text.bytes / 1200,
+        "window": max(text.documents, text.words / 100),
+    }[unit]  # fmt: skip
+
+
+def index_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
+    """Estimate `index`: vectors, texts and terms, with the measurements; of a corpus its texts and terms."""
     given = inputs[0]
+    if not given.dim:
+        text, rows = given.bytes, _rows_of(given, settings.unit)
+        return Rule("index/words", 0.8 + text / 2.5e6, 200e6 + 8 * text, 1.7 * text, Size(rows=rows, bytes=text))
     vectors = 4 * given.rows * given.dim
     text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
     seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6

@@ -29,6 +29,7 @@ from wordpipe.artifacts import (
     is_artifact,
     read_batches,
     read_schema,
+    refuse_without_vectors,
     row_count,
     rows_without_vector,
     visible_columns,
@@ -220,6 +221,7 @@ def _export_table(path: PathLike, form: str, output: Path, kinds: Sequence[Kind]
     if form not in FOLDERS:
         _refuse_folder(output)
     with storage_errors(output), Artifact(path, kinds) as artifact:
+        refuse_without_vectors(artifact)
         facts, size, is_words = artifact.manifest.facts, row_count(artifact, artifact.kind), artifact.kind == "words"
         if not is_words and form not in VECTOR_FORMATS:
             expected = ", ".join(VECTOR_FORMATS)
@@ -283,6 +285,7 @@ def _export_encoder(path: PathLike, output: Path) -> dict[str, Any]:
     from wordpipe.stages.export_encoder import encoder_facts, encoder_files, sentence_transformers_folder
 
     with storage_errors(output), Artifact(path, ["model", "sentences", "index"]) as artifact:
+        refuse_without_vectors(artifact)
         encoder = encoder_files(artifact)
         files = sentence_transformers_folder(encoder, where=str(path))
         vector_files = _folder(output, {name: [content] for name, content in files.items()})

@@ -141,6 +141,8 @@ _ENCODER = Argument(
     "a model (made by `train static`, `contrastive`, `mlm` or `clm`) or a words artifact",
 )
 
+_INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
+
 _PIPELINES = "Whole pipelines"
 _MAKERS: tuple[Command, ...] = (
     Maker(
@@ -367,14 +369,14 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="index",
         makes="index",
-        summary="Build a FAISS index over sentences or words.",
-        arguments=(Argument("SENTENCES|WORDS", ("sentences", "words"), "a sentences or words artifact"),),
+        summary="Build an index over a corpus (words alone), sentences or words (FAISS).",
+        arguments=(_INDEXED,),
         function="wordpipe.stages.search.index:index",
         settings="wordpipe.search.settings:IndexSettings",
         needs_mb=1_060,
         estimate="wordpipe.stages.estimate:index_rule",
         shards=lambda settings: settings.get("type") != "hnsw",  # a graph grows row by row
-        example="wordpipe index run/sentences -o run/index --type auto",
+        example="wordpipe index run/corpus -o run/words-index\nwordpipe index run/sentences -o run/index --type auto",
         next=_after('wordpipe query {output} "your question"'),
     ),
     Maker(

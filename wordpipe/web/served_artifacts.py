@@ -34,15 +34,15 @@ R = TypeVar("R")
 KINDS: tuple[Kind, ...] = ("index", "words", "sentences", "model")
 CAN: dict[str, str] = {
     "search": "an index or a words artifact",
-    "similar": "an index of texts",
+    "similar": "an index of texts with vectors",
     "neighbours": "a words artifact or an index of words",
-    "embed": "an index of texts, a sentences or words artifact, or a model that encodes texts",
+    "embed": "an index of texts with vectors, a sentences or words artifact, or a model that encodes texts",
     "fill": "a model made by `train mlm` or `train denoising`",
     "complete": "a model made by `train clm` or `train seq2seq`",
     "predict": "a model made by `train classifier` or `train tagger`",
     "attend": "a transformer model",
     "map": "a words artifact",
-    "examine": "an index, a words or sentences artifact, or a transformer model",
+    "examine": "an index with vectors, a words or sentences artifact, or a transformer model",
 }
 """Ability of an artifact → which artifacts have it."""
 _POLL_S = 0.5  # between two looks at the manifests: a `stat` each
@@ -103,7 +103,7 @@ class Generation:
         """Return the abilities of the served artifact: keys of `CAN`."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
-            return "search", "similar", "embed", "examine"
+            return ("search", "similar", "embed", "examine") if opened.has_vectors else ("search",)
         if isinstance(opened, OpenIndex):
             return "search", "neighbours", "examine"
         if isinstance(opened, OpenWords):
@@ -144,7 +144,7 @@ class Generation:
         """
         opened, ability = self.opened, self.abilities[0]
         if ability == "search":
-            if isinstance(opened, OpenIndex):
+            if isinstance(opened, OpenIndex) and opened.has_vectors:
                 opened.index  # noqa: B018  read now
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
                 opened.lexical.compile()
@@ -450,6 +450,8 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
     Raises:
         ConfigError: none is given, or two have one name.
     """
+    from wordpipe.stages import index_in
+
     found: dict[str, Path] = {}
     for given in artifacts:
         text = os.fspath(given)
@@ -459,7 +461,8 @@ def names_of(artifacts: Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
         if name in found:
             hint = f"give one artifact another name, for example {name}-2={path}"
             raise ConfigError("two artifacts have the same name", where=path, got=name, hint=hint)
-        found[name] = standing(as_path(path))  # or a program that works elsewhere later would be answered from there
+        # or a program that works elsewhere later would be answered from there
+        found[name] = index_in(standing(as_path(path)))
     if not found:
         raise ConfigError("there is no artifact to serve", hint="wordpipe serve run/index")
     return found

@@ -30,6 +30,7 @@ from wordpipe.artifacts import (
     read_batches,
     read_schema,
     read_vectors,
+    refuse_without_vectors,
     row_count,
     row_shower,
     rows_with_vector,
@@ -340,6 +341,7 @@ def duplicates(
         raise ConfigError("the threshold must be a cosine", where="threshold", got=threshold, expected="-1 to 1")
     run = run or RunOptions()
     with Artifact(artifact, ["index", "sentences"], verify=run.verify) as opened:
+        refuse_without_vectors(opened)
         # The vectors, as unit vectors, of the rows that have one.
         rows, batches = row_count(opened, opened.kind), read_batches(opened, opened.kind, ["vector"])
         with_vector = rows_with_vector(opened)

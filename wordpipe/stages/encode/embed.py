@@ -417,16 +417,9 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     def made() -> Iterator[tuple[pa.RecordBatch, NDArray[np.float64], int]]:
         """Rows, the sum of their vectors, and how many rows of the corpus they come from."""
         for at, units in source.units(whole=True):
-            # each unit has its own text and vector, and all else of its first row of the corpus
             vectors_UK, empty_U = vectors.take(at, transform)
             without.append(at.start + np.flatnonzero(empty_U))
-            own = {
-                "row": pa.array(np.arange(at.start, at.stop, dtype=np.int64)),
-                "text": units.text,
-                "vector": vector_column(vectors_UK),
-            }
-            arrays = [own[name] if name in own else units.column(name) for name in schema.names]
-            rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            rows = units.as_rows(schema, at.start, vector_column(vectors_UK))
             yield rows, vectors_UK.sum(axis=0, dtype=np.float64), len(units.rows)
 
     # Write the rows.

@@ -26,6 +26,7 @@ from wordpipe.artifacts import (
     matrix_of,
     read_batches,
     read_schema,
+    refuse_without_vectors,
     row_count,
     rows_without_vector,
 )
@@ -165,7 +166,8 @@ def doctor_of(artifact: Artifact, *, sample: int, run: RunOptions) -> dict[str, 
 
 
 def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions) -> Evaluation:
-    """Return the evaluation of the vectors of an open artifact."""
+    """Return the evaluation of the vectors of an open artifact. Raises ConfigError: it has none."""
+    refuse_without_vectors(artifact)
     # the figures of the space, and what is found by vectors and words
     drawn_ND, counts = _read_vectors(artifact, sample, run.report)
     spaces = diagnose(drawn_ND, report=run.report)

@@ -13,7 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import Artifact, is_artifact, open_regular_file, parse_json, read_batches, row_count
+from wordpipe.artifacts import (
+    Artifact,
+    is_artifact,
+    open_regular_file,
+    parse_json,
+    read_batches,
+    refuse_without_vectors,
+    row_count,
+)
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, not_text, read_blocks, said_delimiter
 from wordpipe.encoders import Moments, TextEncoder, Transform, transform_kind
 from wordpipe.encoders.settings import EmbedSettings
@@ -309,6 +317,7 @@ def open_evaluated(path: PathLike, settings: EmbedSettings, run: RunOptions) -> 
     """
     run.report(Progress(f"reading {path}"))
     with Artifact(path, ["model", "words", "sentences", "index"], verify=run.verify) as artifact:
+        refuse_without_vectors(artifact)
         carries = artifact.kind in ("sentences", "index")
         if artifact.kind == "index" and artifact.manifest.facts.get("of") == "words":
             raise ArtifactError(

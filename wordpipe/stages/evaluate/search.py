@@ -81,9 +81,9 @@ def evaluate_search(
         systems.
 
         systems are words (BM25), vectors, both, words_twice (BM25 with feedback, without vectors), both_once (without
-        feedback) and both_0.1 to both_0.9 (the weight of the vectors); each a list entry of system, options, metrics
-        (ndcg_at_10, mrr, recall_at_10, from 0 to 1), intervals (95 %), unanswered and against_words (difference, interval and
-        p of every measure).
+        feedback) and both_0.1 to both_0.9 (the weight of the vectors), of an index of words alone words and words_twice; each
+        a list entry of system, options, metrics (ndcg_at_10, mrr, recall_at_10, from 0 to 1), intervals (95 %), unanswered and
+        against_words (difference, interval and p of every measure).
 
     Raises:
         ArtifactError: not an index over texts, or an index that cannot be searched by words.
@@ -326,11 +326,15 @@ def _rows_of(artifact: Artifact, lines: Sequence[_Line]) -> dict[str, dict[str, 
 
 
 def _figures_of_ways(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> Iterator[tuple[str, tuple[Array, int]]]:
-    """Return for each way to search its figures, (Q, M), and how many questions found nothing."""
-    run.report(Progress("embedding the questions"))
-    batch = opened.encoder.encode(asked.questions)
-    for number, (name, given) in enumerate(WAYS.items()):
-        run.report(Progress("searching", number, len(WAYS), "ways"))
+    """For each way its figures, (Q, M), and how many questions found nothing."""
+    ways, batch = WAYS, None
+    if opened.has_vectors:
+        run.report(Progress("embedding the questions"))
+        batch = opened.encoder.encode(asked.questions)
+    else:
+        ways = {name: given for name, given in WAYS.items() if given["mode"] == "lexical"}
+    for number, (name, given) in enumerate(ways.items()):
+        run.report(Progress("searching", number, len(ways), "ways"))
         _, results, _ = opened.found(asked.questions, CANDIDATES, QueryOptions(**given), batch)
         ranked = [result.hits.rows.tolist() for result in results]
         pairs = zip(ranked, asked.right, strict=True)

@@ -19,13 +19,14 @@ from wordpipe.artifacts import (
     BundledFiles,
     RowReader,
     RowVectors,
+    has_vectors,
     matrix_of,
     read_batches,
     row_count,
 )
 from wordpipe.encoders import ENCODER_FILE, TextEncoder, Transform, learned_from_pairs, load_facts
 from wordpipe.metrics import paired_difference
-from wordpipe.runtime import Progress, Report
+from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search import (
     CANDIDATES,
     FEEDBACK,
@@ -40,6 +41,7 @@ from wordpipe.search import (
     draw_queries,
     found_by_words,
     measure,
+    recognised_language,
 )
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
@@ -59,7 +61,7 @@ _MEASURED = (
     "endings",
     "seconds_beside_vectors",
 )  # facts that an update takes over
-_LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 20_000, 20_000_000  # in which endings are compared with stems
+_LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 20_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "each row must find its document",
@@ -78,19 +80,19 @@ def bundle_lexical(
     previous: Artifact | None = None,
     old_rows: npt.NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
-    """Put a lexical index over the rows of `source` into the index artifact that `job` makes.
+    """Put a lexical index over the rows of `source` into the index artifact that `job` makes, and its facts into the job's.
 
     Args:
         job: the index in the making.
-        source: a sentences artifact; of words nothing is written.
+        source: a sentences artifact, with vectors or without; of words nothing is written.
         settings: language, k1 and b; settings that inherit from them do too.
         previous: the index at the output: where its lexical settings are the same, its rows are taken over, with language and
             what was measured.
         old_rows: (N,) for each row of `source` its row in `previous`, -1 for a new one.
 
     Returns:
-        What belongs into the index's facts as `lexical`: language, terms, agreement (of vectors and words), mode (which found
-        best) and how that was measured; endings, see `_endings`. Empty for words.
+        What is in the index's facts as `lexical`: language, terms, mode (which found best); of vectors agreement (of vectors
+        and words), and how that was measured; endings, see `_endings`. Empty for words.
     """
     if source.kind != "sentences":
         return {}
@@ -101,18 +103,41 @@ def bundle_lexical(
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:
         lexical, facts = _built(source, settings, job.run.report)
-    if "agreement" not in facts:  # not taken over from the previous index
+    if not has_vectors(source):
+        facts["mode"] = "lexical"
+    elif "agreement" not in facts:  # not taken over from the previous index
         facts |= _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
     about = {"language": lexical.settings.language, "stems": lexical.stems}
-    return {**about, "terms": len(lexical.terms), **facts}
+    found = {**about, "terms": len(lexical.terms), **facts}
+    job.facts |= {"lexical": found, "language": _language_said(found, settings.language)}
+    if previous is None:  # which would have handed its own on
+        job.note(f"language of the words: {job.facts['language']}")
+    return found
+
+
+def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
+    """Return for `index` the language of an index's words, and whether it was recognised; `lexical` is what its facts have."""
+    language, stems = str(lexical.get("language", "none")), lexical.get("stems", True)
+    if language == "none":
+        return (
+            "none detected, so word endings are kept (choose a language with --language)" if asked == "auto" else "none"
+        )
+    if asked != "auto":
+        return language
+    how = "word endings are removed" if stems else "word endings are kept"
+    if (found := lexical.get("endings")) is None:
+        return f"{language} (detected), {how}"
+    figures = f"nDCG@10 {found['stems']:.3f} without endings, {found['words']:.3f} with endings"
+    doubt = "" if found["kept"] or found["interval"][1] < 0 else ", no clear difference"
+    return f"{language} (detected), {how} ({figures}{doubt})"
 
 
 def reads_titles(source: Artifact) -> bool:
     """True if the words of titles count in the lexical index too, as in the embedded rows."""
     settings = source.manifest.settings
-    if source.kind == "index":
+    if source.kind == "index" and has_vectors(source):
         settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
     return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
@@ -135,44 +160,48 @@ def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple
     of the texts show less of it (-1 to +2 points), so that only what is beyond chance counts against stems: in none of 23
     comparisons, of these and of news in eight languages. Both indexes and all queries take 1 s of 1,400 abstracts.
     """
-    lexical = LexicalIndex.build(_texts(source, report=report), settings)
-    if settings.language != "auto" or lexical.settings.language == "none":
-        return lexical, {}
-    endings, kept = _endings(source, lexical, report)
-    if endings is None or not endings["kept"]:
-        return lexical, {} if endings is None else {"endings": endings}
-    if len(kept) < len(lexical):
-        kept = LexicalIndex.build(_texts(source, report=report), lexical.settings, stems=False)
-    return kept, {"endings": endings}
+    recognised = settings.language == "auto"
+    language = recognised_language(_texts(source, report=quiet)) if recognised else settings.language
+    settings = LexicalSettings.make({"language": language, "k1": settings.k1, "b": settings.b})
+    measured: dict[str, Any] = {}
+    if recognised and language != "none":
+        endings, whole = _endings(source, settings, report)
+        measured = {} if endings is None else {"endings": endings}
+        if whole is not None:
+            return whole, measured
+    stems = not measured or not measured["endings"]["kept"]
+    return LexicalIndex.build(_texts(source, report=report), settings, stems=stems), measured
 
 
-def _endings(source: Artifact, lexical: LexicalIndex, report: Report) -> tuple[dict[str, Any] | None, LexicalIndex]:
-    """Compare, for a lexical index, words with endings and stems on the same queries: which find more.
-
-    Of many rows on a sample.
+def _endings(
+    source: Artifact, settings: LexicalSettings, report: Report
+) -> tuple[dict[str, Any] | None, LexicalIndex | None]:
+    """Compare words with their endings and their stems on the same queries: which find more; of many rows on a sample.
 
     Returns:
         kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
-        without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the index of
-        these rows with endings.
+        without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the better index,
+        where these were all rows.
     """
     rows, chosen_N = _Rows(source), None
-    if (at_most := _compared_rows(source)) < len(lexical):
+    whole = (at_most := _compared_rows(source)) >= len(rows.documents)
+    if not whole:
         chosen_N = _spread(rows.documents, at_most)
         rows = _Rows(source, rows.documents, np.flatnonzero(chosen_N))
-        lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), lexical.settings)
     drawn, _ = _pseudo_queries(rows)
     if drawn is None:
-        return None, lexical
-    kept = LexicalIndex.build(_texts(source, chosen_N, report=report), lexical.settings, stems=False)
-    words_Q, stems_Q = (np.array(found_by_words(drawn, one)) for one in (kept, lexical))
+        return None, None
+    stems, words = (
+        LexicalIndex.build(_texts(source, chosen_N, report=report), settings, stems=cut) for cut in (True, False)
+    )
+    words_Q, stems_Q = (np.array(found_by_words(drawn, one)) for one in (words, stems))
     apart = paired_difference(words_Q, stems_Q)
     assert apart is not None
     least, most = (round(float(value), 4) for value in apart.interval)
     return {
-        "kept": least > 0, "by": drawn.how, "queries": len(drawn.texts), "rows": len(kept),
+        "kept": least > 0, "by": drawn.how, "queries": len(drawn.texts), "rows": len(words),
         "words": round(float(words_Q.mean()), 4), "stems": round(float(stems_Q.mean()), 4), "interval": [least, most],
-    }, kept  # fmt: skip
+    }, (words if least > 0 else stems) if whole else None  # fmt: skip
 
 
 def _compared_rows(source: Artifact) -> int:

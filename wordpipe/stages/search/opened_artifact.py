@@ -18,9 +18,11 @@ from wordpipe.artifacts import (
     Manifest,
     RowReader,
     RowVectors,
+    has_vectors,
     input_of,
     read_batches,
     read_schema,
+    refuse_without_vectors,
     row_count,
     row_shower,
     rows_with_vector,
@@ -281,14 +283,20 @@ class OpenArtifact:
 
 
 class OpenIndex(OpenArtifact):
-    """An index artifact: vectors, rows, and conditions on rows."""
+    """An index artifact: vectors, rows, and conditions on rows. Of words alone there are no vectors."""
 
     def __len__(self) -> int:
         return row_count(self.artifact, "index")
 
     def _about(self) -> str:
         facts = self.artifact.manifest.facts
-        return f"{len(self):,} rows, {facts['dim']} dimensions, {facts['type']}"
+        vectors = f"{facts['dim']} dimensions, {facts['type']}" if self.has_vectors else "words alone"
+        return f"{len(self):,} rows, {vectors}"
+
+    @property
+    def has_vectors(self) -> bool:
+        """False of an index of words alone."""
+        return has_vectors(self.artifact)
 
     @property
     def dim(self) -> int:
@@ -297,8 +305,10 @@ class OpenIndex(OpenArtifact):
 
     @cached_property
     def index(self) -> Any:
-        """Return the faiss index of the opened artifact."""
+        """The faiss index. Raises ConfigError: it has words alone."""
         from wordpipe.search import read_index
+
+        refuse_without_vectors(self.artifact)
 
         with self.artifact.open(INDEX_FILE) as file:
             size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
@@ -356,8 +366,9 @@ class OpenIndex(OpenArtifact):
 
         Raises:
             InputError: there is no such row, or it has no vector.
-            ConfigError: the condition cannot be read.
+            ConfigError: the condition cannot be read, or the index has words alone.
         """
+        refuse_without_vectors(self.artifact)
         if not 0 <= row < len(self):
             raise InputError(
                 "the row does not exist", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}"

@@ -11,15 +11,17 @@ from wordpipe.artifacts import (
     ENCODER,
     TOKENIZER,
     Artifact,
+    has_vectors,
+    matched_rows,
     open_part,
     part_names,
     read_vectors,
     row_count,
+    row_keys,
     rows_with_vector,
     vectors_there,
 )
 from wordpipe.errors import ArtifactError
-from wordpipe.search import kind_names, kind_of, matched_rows, row_keys
 from wordpipe.search.settings import KINDS, IndexSettings
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.index_lexical import reads_titles
@@ -32,7 +34,7 @@ _BYTES_TO_WEIGH = 5
 
 
 class IndexVectors:
-    """The vectors of a sentences or words artifact, read as often as they are needed.
+    """The vectors of a sentences or words artifact, read as often as they are needed; of a corpus's rows there are none.
 
     The keys are made while the vectors stream by for the first time. Rows without a vector have a key and no vector: the
     vectors are numbered without them.
@@ -49,7 +51,7 @@ class IndexVectors:
     def __init__(self, source: Artifact) -> None:
         for name in part_names(source, source.kind):
             open_part(source, name).close()  # memory is asked for by the number of rows: it must be that of the files
-        self.rows, self.dim = row_count(source, source.kind), source.fact("dim", int, least=1)
+        self.rows, self.dim = row_count(source, source.kind), source.fact("dim", int, least=0)
         self.with_vector = rows_with_vector(source)
         self.count = self.rows if self.with_vector is None else len(self.with_vector)
         self._source = source
@@ -201,7 +203,9 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
     ours, theirs = lineage_of(source), old.fact("lineage", dict, {})
     if (of := old.fact("of", str)) != source.kind:
         return f"the existing index contains {of}, but the input contains {source.kind}"
-    if (dim := old.fact("dim", int, least=1)) != source.fact("dim", int, least=1):
+    if (dim := old.fact("dim", int, least=0)) != (wanted := source.fact("dim", int, least=0)):
+        if not dim or not wanted:
+            return "the existing index has " + ("vectors, but the new index has none" if dim else "no vectors")
         return f"the vectors of the existing index have width {dim}, but the vectors of the input have another width"
     if changed := [name for name, digest in ours.items() if name != "vectors" and theirs.get(name) != digest]:
         return f"the vectors of the input were made with a different {' and '.join(changed)}"
@@ -212,8 +216,12 @@ def _misfit(old: Artifact, source: Artifact, settings: IndexSettings) -> str | N
 def _if_changeable(job: Job, found: PreviousIndex, n: int, settings: IndexSettings) -> PreviousIndex:
     """Decide whether the previous index can be changed in place, for n vectors; a note says why not.
 
-    A flat index is built anew as fast.
+    A flat index is built anew as fast; of words alone there are no vectors to be changed.
     """
+    if not has_vectors(found.artifact):
+        return found
+    from wordpipe.search import kind_names, kind_of  # which import faiss
+
     before, counts = found.artifact, found.counts
     changed = before.fact("changed_since_built", int, 0, least=0) + counts["added"] + counts["removed"]
     built_for = before.fact("built_for", int, n, least=0)

@@ -21,6 +21,7 @@ from wordpipe.artifacts import (
     Kind,
     read_batches,
     read_fact,
+    refuse_without_vectors,
     row_count,
     visible_columns,
 )
@@ -41,6 +42,7 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
+from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
     OpenIndex,
@@ -58,6 +60,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
     OpenWords,
     encode_texts,
 )
+from wordpipe.storage import as_path
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
@@ -100,7 +103,8 @@ def open_artifact(
     have `labels` and `members`.
 
     Args:
-        path: the artifact's folder.
+        path: the artifact's folder; with kind "index" also a folder of artifacts, or of a project, whose index is opened:
+            the artifact `index`, else the only index with vectors, else the only one of words alone.
         kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
 
@@ -117,7 +121,8 @@ def open_artifact(
         ...     words["water"].shape, "water" in words
         ((24,), True)
     """
-    artifact = Artifact(path, [kind] if isinstance(kind, str) else kind or (), verify=verify)
+    kinds: tuple[Kind, ...] = (kind,) if isinstance(kind, str) else kind or ()
+    artifact = Artifact(index_in(as_path(path)) if "index" in kinds else path, kinds, verify=verify)
     if artifact.kind == "index":
         need_address_space(ADDRESS_SPACE["query index"])
         return OpenWordIndex(artifact) if artifact.fact("of", str) == "words" else OpenTextIndex(artifact)
@@ -134,7 +139,7 @@ def query(
     For many questions `open` it once: what is read of an index stays in memory until it is closed.
 
     Args:
-        index: an index or words artifact.
+        index: an index or words artifact, or a folder of artifacts, or of a project; see `open`.
         text: the query; of words, a word or an expression such as `king - man + woman`; a blank one with `where` lists the
             first rows of which it is true.
         k: hits wanted.
@@ -191,9 +196,15 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def encoder(self) -> TextEncoder:
-        """Return the query encoder that the index carries. Raises ArtifactError: it is not the vectors' encoder."""
+        """The query encoder that the index carries.
+
+        Raises:
+            ArtifactError: it is not the one that its vectors are of.
+            ConfigError: the index has words alone.
+        """
         from wordpipe.stages.encoders import bundled_encoder
 
+        refuse_without_vectors(self.artifact)
         made, bundled = self._of("encoder").get("digest"), self._encoder_facts["identity"].get("digest")
         if isinstance(made, str) and isinstance(bundled, str) and made != bundled:
             what = "the encoder in the index is not the encoder that made the vectors of the index"
@@ -252,6 +263,8 @@ class OpenTextIndex(OpenIndex):
             options: how.
             known: the queries encoded, where they were before.
         """
+        if not self.has_vectors:
+            options = options.model_copy(update={"mode": "lexical"})
         mode, allowed = self._mode(options), self.allowed(options)
         if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
             by_words = [bool(self.lexical.read(text).length) for text in texts]
@@ -292,6 +305,8 @@ class OpenTextIndex(OpenIndex):
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
+        if options.mode in ("dense", "hybrid") or options.weight is not None:
+            refuse_without_vectors(self.artifact)
         self.allowed(options)
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
@@ -320,7 +335,7 @@ class OpenTextIndex(OpenIndex):
             by_vectors = "the query has no vector" if has_vector else "none of these rows has a vector"
             what += f", and {by_vectors if mode == 'dense' else 'none of these rows contains the words of the query'}"
         if allowed is not None and mode != "dense":
-            or_vectors = "; or search by vectors, with --mode dense" if mode == "lexical" else ""
+            or_vectors = "; or search by vectors, with --mode dense" if mode == "lexical" and self.has_vectors else ""
             return InputError(what, got=options.where, hint=f"try other words or another condition{or_vectors}")
         if mode == "dense":
             return InputError(what, got=options.where, hint="try other words, or search by words, with --mode lexical")

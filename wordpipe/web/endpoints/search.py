@@ -265,13 +265,10 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
 
 
 def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
-    """Return True for each row of a search that has a vector.
-
-    Rows without one are found by words, ids and conditions alone.
-    """
-    known = opened.with_vector if isinstance(opened, OpenIndex) else None
+    """Return True for each row that has a vector; rows without one are found by words, ids and conditions alone."""
+    known = opened.with_vector if isinstance(opened, OpenIndex) and opened.has_vectors else None
     if known is None:
-        return [True] * len(rows)
+        return [not isinstance(opened, OpenIndex) or opened.has_vectors] * len(rows)
     return [bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row) for row in rows]
 
 

@@ -75,6 +75,11 @@ def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: s
     )  # fmt: skip
 
 
+def over_texts(about: Mapping[str, Any]) -> list[Any]:
+    """Return the served indexes over texts; words, and indexes over words, have neighbours too."""
+    return [one for one in about["artifacts"] if "search" in one["can"] and "neighbours" not in one["can"]]
+
+
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
     """Return the element of a page that lists the artifacts with an ability; a hidden field if there is only one."""
     wanted = {*able}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, problem, tag, url
+from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, over_texts, problem, tag, url
 
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
@@ -36,7 +36,7 @@ Chosen = list[tuple[str, Any]]
 async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Return the form, with hits and filters of the URL's query."""
     # the index that is asked
-    texts = [one for one in about["artifacts"] if "similar" in one["can"]]
+    texts = over_texts(about)
     index = next((one for one in texts if one["name"] == (params.get("index") or texts[0]["name"])), None)
     if index is None:  # never another one's answers
         served = [
@@ -48,6 +48,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     name = index["name"]
     _, whole = await ask("/about", {"artifact": name})
     facts = whole.get("manifest", {}).get("facts", {})
+    mixes = "lexical" in facts and facts.get("dim") != 0  # words alone are not mixed with vectors
     chosen = read_chosen(params.get("f", ""))
     narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
@@ -60,11 +61,11 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     elif status != 200:
         hits = problem(facets)
     return tag(
-        "div", _form(params, about, name, has_words="lexical" in facts),
+        "div", _form(params, texts, name, mixes=mixes),
         tag("div", hits or _welcome(index), id="results"),
         tag("template", _welcome(index), id="welcome"), _filters(facets if status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
-        data_mixes=str("lexical" in facts).lower(),
+        data_mixes=str(mixes).lower(),
     )  # fmt: skip
 
 
@@ -201,11 +202,11 @@ def _welcome(index: Mapping[str, Any]) -> Markup:
         "Answers appear while you type. Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
         " next or previous answer, ", tag("kbd", "Enter"), " explanation, ", tag("kbd", "Esc"), " back",
     ]  # fmt: skip
-    lead = f"Search {index['rows']:,} texts by words and by meaning."
+    lead = f"Search {index['rows']:,} texts by words{' and by meaning' if index['dim'] else ''}."
     return tag("div", tag("p", lead, class_="lead"), tag("p", keys, class_="keys"), class_="empty")
 
 
-def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, has_words: bool) -> Markup:
+def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes: bool) -> Markup:
     """Return the HTML form of the search tab."""
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
@@ -220,8 +221,8 @@ def _form(params: Mapping[str, str], about: Mapping[str, Any], index: str, *, ha
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag(
-            "div", artifact_choice("index", about, ["similar"], index, "index"),
-            options("mix", _MIXES, params.get("mix", "auto"), "search by") if has_words else None,
+            "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "index"),
+            options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             tag("label", tag("span", "condition"), where, class_="where"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), class_="options",

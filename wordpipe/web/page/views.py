@@ -19,6 +19,7 @@ from wordpipe.web.page.parts import (
     definitions,
     hidden,
     options,
+    over_texts,
     problem,
     share_bar,
     tag,
@@ -85,8 +86,7 @@ def _files() -> dict[str, tuple[bytes, str]]:
 def _abilities(about: Mapping[str, Any]) -> set[str]:
     """Return all abilities of the artifacts; without an index over texts there is no search: words have a tab of their own."""
     found = {ability for one in about["artifacts"] for ability in one["can"]}
-    searched = any("similar" in one["can"] for one in about["artifacts"])
-    return found if searched else found - {"search"}
+    return found if over_texts(about) else found - {"search"}
 
 
 def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None) -> str:
