@@ -213,7 +213,7 @@ def test_refusals_of_the_whole_command(bucket, texts, tmp_path, cli, proxy, monk
         silent(result.out, result.err)
     proxy.rule = lambda asked: Answer(507, "XMinioStorageFull") if asked.is_write else None
     result = cli("ingest", source, "-o", url)
-    assert (result.code, "no room" in result.err) == (5, True), result.err
+    assert (result.code, "no space left" in result.err) == (5, True), result.err
     silent(result.err)
     proxy.rule = lambda asked: None
     make_public(store_url, bucket, "all.txt")
