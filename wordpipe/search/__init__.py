@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         chance_vectors,
         nearest,
     )
+    from wordpipe.search.matching import Searched, field_kind, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         found_by_words,
         measure,
     )
+    from wordpipe.search.question import Clause, FieldKind, Question, read_question
     from wordpipe.search.update import (
         read_held_out,
         renumbered,

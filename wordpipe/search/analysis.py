@@ -256,6 +256,19 @@ def without_marks(word: str) -> str:
     return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", word)).translate(_BARE))
 
 
+def folded(text: str) -> str:
+    """Return a text as words are compared that must stand as written: without case, marks and invisible characters."""
+    if text.isascii():
+        return text.lower()
+    normal = unicodedata.normalize("NFKC", visible(text))
+    return without_marks(unicodedata.normalize("NFKC", normal.casefold()))
+
+
+def is_unspaced(word: str) -> bool:
+    """True if a word begins with a character of a script that puts no spaces between words."""
+    return not word.isascii() and _patterns().unspaced.match(word) is not None
+
+
 def _plain(run: str) -> str:
     """Return a run with signs of ASCII in place of similar signs of Unicode, character by character."""
     return run if run.isascii() else run.translate(_PLAIN_SIGNS)

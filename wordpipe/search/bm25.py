@@ -20,7 +20,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search import postings as plain_loops
-from wordpipe.search.analysis import Analyser, recognised_language
+from wordpipe.search.analysis import Analyser, folded, recognised_language
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
@@ -115,10 +115,23 @@ class LexicalIndex:
     def holding(self, query: str) -> Mask | None:
         """Return which texts BM25 finds a term of the query in, (N,); None where no text has one."""
         terms = self.read(query).numbers.tolist()
-        if not terms:
-            return None
+        return self._with_any(terms) if terms else None
+
+    def with_all(self, text: str) -> Mask | None:
+        """Return which texts contain every word of a text in any form, (N,); None where all its words are stop words."""
+        words, found_N = [*self.analyser.words(text)], np.ones(len(self), np.bool_)
+        for forms in words:
+            found_N &= self._with_any(number for term, _ in forms if (number := self._number_of(term)) >= 0)
+        return found_N if words else None
+
+    def beginning(self, prefix: str) -> Mask:
+        """Return which texts contain a word that begins with a prefix, (N,)."""
+        return self._with_any(self.terms.beginning(folded(prefix).encode("utf-8", "replace")))
+
+    def _with_any(self, numbers: Iterable[int]) -> Mask:
+        """Return which texts have one of some terms, (N,)."""
         found_N = np.zeros(len(self), np.bool_)
-        for number in terms:
+        for number in numbers:
             rows, _ = self._of_term(number)
             if not _within(rows, len(self)):
                 raise _strangers()

@@ -85,6 +85,11 @@ class Terms:
                 found_S[number] = at
         return found_S
 
+    def beginning(self, prefix: bytes) -> range:
+        """Return the numbers of the terms that begin with some bytes."""
+        first = bisect_left(self, prefix)
+        return range(first, bisect_left(self, prefix + b"\xff", first))
+
     def _heads(self, numbers_M: Rows) -> npt.NDArray[np.uint64]:
         """(M,) the first eight bytes of terms as numbers in the order of the terms, 0 beyond their ends."""
         starts_M = np.where(numbers_M > 0, self.ends[numbers_M - 1], 0)

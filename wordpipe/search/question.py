@@ -1,0 +1,401 @@
+"""The search language: what a query asks for beside its words.
+
+    "progress bar"      rows that contain these words, as written, next to each other
+    -boiler  +water     rows without the word; rows with the word
+    kube*               words that begin with these letters
+    lang:en  year:2000..2010  year:>=2000      rows with this value in a field
+    cat OR dog          rows that contain at least one of the two
+    (a b) OR c          brackets join several words, all of which a row must contain
+    AND, NOT            between words: rows with both; before a word: rows without it
+
+Reading never fails. A sign is an operator only where it begins or ends a word (C++, f(x), 10:30, e-mail and http://… are
+words); where it cannot be one, its words are searched as plain words, and a remark says so.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal
+
+FieldKind = Literal["text", "number", "date", "flag"]
+
+_CLOSING = {'"': '"', "“": '”"“', "”": '”"', "„": '“”"', "«": "»", "»": "«"}
+"""The sign that opens a phrase → those that may close it."""
+_SIGNS = {"-": "-", "−": "-", "+": "+"}
+_FIELD = re.compile(r"([^\W\d]\w*):(?!/)")
+_BOUND = re.compile(r"(>=|<=|>|<)(.+)")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+_FLAGS = ("true", "false", "yes", "no")
+_PREFIX = re.compile(r"([^*]*\w)\*")
+_JOINING = ("and", "or")
+_DEEPEST = 20  # brackets within each other
+_SHOUTED = 5  # words, all in capitals, among which AND, OR and NOT are words, too
+_MOST = 64  # items with an operator: a longer query is words
+_SHOWN = 40  # characters of the query in a remark
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The row contains all words of the text, in any form and order."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """The row contains the words of the text, as written there, next to each other."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The row contains a word that begins with these letters."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldIs:
+    """A field of the row has a value, or lies within bounds, which are included; None: no bound on that side."""
+
+    name: str
+    kind: FieldKind
+    value: str | None = None  # one value; None: bounds
+    low: str | None = None
+    high: str | None = None
+    open_low: bool = False  # the lower bound itself is left out
+    open_high: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All parts are true of the row."""
+
+    parts: "tuple[Clause, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one part is true of the row."""
+
+    parts: "tuple[Clause, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part is not true of the row."""
+
+    part: "Clause"
+
+
+Clause = Words | Phrase | Prefix | FieldIs | AllOf | AnyOf | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a query asks for."""
+
+    text: str  # the words that rows are ranked by; empty where the query has none
+    clause: Clause | None = None  # what must be true of each row; None: nothing
+    prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
+    remarks: tuple[str, ...] = ()  # what could not be read as an operator, a sentence each
+
+
+@dataclass(slots=True)
+class _Item:
+    """A word, a phrase, a field or a group of a query."""
+
+    kind: Literal["word", "phrase", "field", "group", "and", "or", "not", "open", "close"]
+    text: str = ""  # as written, without the sign
+    sign: str = ""  # "+" or "-" before it
+    clause: FieldIs | None = None
+    items: "list[_Item]" = field(default_factory=list)  # of a group: one after the other
+    choices: bool = False  # of a group: one of the items is enough
+
+
+def read_question(query: str, fields: Mapping[str, FieldKind]) -> Question:
+    """Return what a query asks for; see the module.
+
+    Args:
+        query: as it was typed.
+        fields: name of each field that rows have → what its values are; `name:value` of other names is words.
+    """
+    remarks: list[str] = []
+    flat = [*_Lexer(query, fields, remarks.append).items()]
+    is_words = not remarks and all(item.kind in ("word", "open", "close") and not item.sign for item in flat)
+    items = _joined(_grouped(flat, remarks.append), remarks.append)
+    found = _Collected([], [])
+    clauses = [clause for item in items if (clause := found.top(item)) is not None]
+    if _size(clauses) > _MOST:
+        return Question(query.strip(), remarks=(f"more than {_MOST} operators: searched as plain words",))
+    clause = None if not clauses else clauses[0] if len(clauses) == 1 else AllOf(tuple(clauses))
+    if is_words and not remarks and not found.prefixes:
+        return Question(query.strip())
+    return Question(" ".join(found.texts), clause, tuple(found.prefixes), tuple(dict.fromkeys(remarks)))
+
+
+def _size(clauses: Sequence[Clause]) -> int:
+    """Return the number of clauses that have no parts."""
+    return sum(
+        _size(clause.parts)
+        if isinstance(clause, AllOf | AnyOf)
+        else _size([clause.part])
+        if isinstance(clause, Not)
+        else 1
+        for clause in clauses
+    )
+
+
+class _Lexer:
+    """The words, phrases, fields and brackets of a query, in order."""
+
+    def __init__(self, query: str, fields: Mapping[str, FieldKind], remark: Callable[[str], None]) -> None:
+        self._query, self._remark = query, remark
+        self._fields = {name.casefold(): (name, kind) for name, kind in fields.items()}
+        words = query.split()
+        self._is_shouted = len(words) >= _SHOUTED and query == query.upper() != query.lower()
+        self._never_closed: set[str] = set()  # signs for which no closing sign is left
+
+    def items(self) -> Iterator[_Item]:
+        """Yield the items; brackets and joining words stand for themselves."""
+        query, at = self._query, 0
+        while at < len(query):
+            if query[at].isspace():
+                at += 1
+                continue
+            # the sign before a word, a phrase or a bracket
+            sign = _SIGNS.get(query[at], "")
+            after = query[at + 1 : at + 2]
+            if sign and (after == "(" or after in _CLOSING or (after and (after.isalnum() or after in "_."))):
+                at += 1
+            else:
+                sign = ""
+            item, at = self._item(at)
+            if item is not None:
+                item.sign = sign
+                yield item
+
+    def _item(self, at: int) -> tuple[_Item | None, int]:
+        """Return the item that begins at a place, and where it ends."""
+        query = self._query
+        if query[at] in "()":
+            return _Item("open" if query[at] == "(" else "close", query[at]), at + 1
+        if query[at] in _CLOSING:
+            text, end = self._phrase(at)
+            if text is None:
+                self._remark("a quotation mark is not closed: the words after it are searched as plain words")
+                return None, at + 1
+            return (_Item("phrase", text) if _has_word(text) else None), end
+        # a field, whose value may be a phrase
+        found = _FIELD.match(query, at)
+        if found and (known := self._fields.get(found[1].casefold())) is not None:
+            return self._field(at, found.end(), *known)
+        end = self._word_end(at)
+        text = query[at:end]
+        if found and end > found.end() and (near := get_close_matches(found[1].casefold(), self._fields, 1, 0.75)):
+            name = self._fields[near[0]][0]
+            self._remark(f"no field is called {found[1]!r} (did you mean {name}?): searched as plain words")
+        joins = {"AND": "and", "OR": "or", "NOT": "not"}
+        return _Item(joins.get(text, "word") if not self._is_shouted else "word", text), end  # type: ignore[arg-type]
+
+    def _phrase(self, at: int) -> tuple[str | None, int]:
+        """Return the text between quotation marks, and where they end; None where they are not closed."""
+        sign = self._query[at]
+        if sign in self._never_closed:  # else a query of such signs would be searched again from each
+            return None, at + 1
+        ends = [end for one in _CLOSING[sign] if (end := self._query.find(one, at + 1)) >= 0]
+        if not ends:
+            self._never_closed.add(sign)
+            return None, at + 1
+        return self._query[at + 1 : min(ends)], min(ends) + 1
+
+    def _word_end(self, at: int) -> int:
+        """Return where a word ends: at a space, or at a bracket that it did not open."""
+        depth = 0
+        for end in range(at, len(self._query)):
+            letter = self._query[end]
+            depth += (letter == "(") - (letter == ")")
+            if letter.isspace() or depth < 0:
+                return max(end, at + 1)
+        return len(self._query)
+
+    def _field(self, at: int, value_at: int, name: str, kind: FieldKind) -> tuple[_Item, int]:
+        """Return the field whose name begins at `at` and whose value begins at `value_at`, and where the value ends."""
+        quoted = self._query[value_at : value_at + 1] in _CLOSING and self._phrase(value_at)
+        if quoted and quoted[0] is not None:
+            value, end = quoted[0], quoted[1]
+        else:
+            end = self._word_end(value_at) if value_at < len(self._query) else value_at
+            value = self._query[value_at:end].strip()
+        item = _Item("field", f"{name} {value}", clause=_field_is(name, kind, value))
+        if not value or item.clause is None:
+            expected = {"number": "a number", "date": "a date such as 2024-05", "flag": "true or false"}.get(kind)
+            if value and expected:
+                shown = value[:_SHOWN]
+                self._remark(f"the field {name} needs {expected}, not {shown!r}: searched as plain words")
+            return _Item("word", self._query[at:end]), end
+        if name.casefold() in ("title", "text") and item.clause.value is not None:
+            item.text = item.clause.value
+        else:
+            item.text = ""
+        return item, end
+
+
+def _field_is(name: str, kind: FieldKind, value: str) -> FieldIs | None:
+    """Return the clause of a field; None where the value is none of its kind."""
+    if bound := _BOUND.fullmatch(value):
+        sign, end = bound[1], bound[2].strip()
+        low, high = (end, None) if sign[0] == ">" else (None, end)
+        found = FieldIs(name, kind, None, low, high, sign == ">", sign == "<")
+    elif ".." in value and value.strip("."):
+        low, _, high = value.partition("..")
+        found = FieldIs(name, kind, None, low.strip() or None, high.strip(" .") or None)
+    else:
+        found = FieldIs(name, kind, value)
+    ends = [end for end in (found.value, found.low, found.high) if end is not None]
+    return found if ends and all(_is_value(kind, end) for end in ends) else None
+
+
+def _is_value(kind: FieldKind, text: str) -> bool:
+    """True if a text can be a value of a field."""
+    if kind == "flag":
+        return text.lower() in _FLAGS
+    return kind == "text" or (_NUMBER if kind == "number" else _DATE).fullmatch(text) is not None
+
+
+def _has_word(text: str) -> bool:
+    """True if a text has a letter or a digit."""
+    return any(letter.isalnum() for letter in text)
+
+
+def _grouped(flat: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
+    """Return the items with those between brackets in groups; brackets without a partner are left out."""
+    levels: list[list[_Item]] = [[]]
+    opened: list[_Item] = []
+    for item in flat:
+        if item.kind == "open" and len(opened) < _DEEPEST:
+            opened.append(item)
+            levels.append([])
+        elif item.kind == "close" and opened:
+            group = _Item("group", sign=opened.pop().sign, items=levels.pop())
+            levels[-1] += [group] if group.items else []
+        elif item.kind not in ("open", "close"):
+            levels[-1].append(item)
+    if opened:
+        remark("a bracket is not closed: its words are searched as plain words")
+    return [item for level in levels for item in level]
+
+
+def _joined(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
+    """Return the items with AND, OR and NOT worked into them; where one of these joins nothing, it is a plain word."""
+    for item in items:
+        item.items = _joined(item.items, remark)
+    once = [
+        one
+        for one, before in zip(items, [None, *items], strict=False)
+        if not (before and one.kind == before.kind in _JOINING)
+    ]
+    joined = _with_and(_with_choices(_negated(once, remark), remark))
+    # brackets that mean nothing: their words are words of the query
+    return [one for item in joined for one in (item.items if _is_loose(item) else [item])]
+
+
+def _negated(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
+    """Return the items without NOT, which changes the sign of the item after it."""
+    found: list[_Item] = []
+    is_negative = False
+    for item in items:
+        if item.kind == "not":
+            is_negative = not is_negative
+            continue
+        if is_negative and item.kind in _JOINING:
+            found.append(_word("NOT", remark))
+        elif is_negative:
+            item.sign = "" if item.sign == "-" else "-"
+        is_negative = False
+        found.append(item)
+    return [*found, _word("NOT", remark)] if is_negative else found
+
+
+def _with_choices(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
+    """Return the items with each chain of OR as one group of choices, and AND only where it stands between two items."""
+    found: list[_Item] = []
+    for at, item in enumerate(items):
+        sides = (found[-1:], items[at + 1 : at + 2])
+        if item.kind in _JOINING and not all(side and side[0].kind not in _JOINING for side in sides):
+            item = _word(item.text, remark)
+        if found and found[-1].kind == "or":
+            found.pop()
+            if not found[-1].choices or found[-1].sign:
+                found[-1] = _Item("group", items=[found[-1]], choices=True)
+            found[-1].items.append(item)
+        else:
+            found.append(item)
+    return found
+
+
+def _with_and(items: Sequence[_Item]) -> list[_Item]:
+    """Return the items without AND, both sides of which are required."""
+    found: list[_Item] = []
+    for item in items:
+        if found and found[-1].kind == "and":
+            found.pop()
+            for side in (found[-1], item):
+                side.sign = side.sign or "+"
+        found.append(item)
+    return found
+
+
+def _is_loose(item: _Item) -> bool:
+    """True for brackets without a sign, of which no part is a choice."""
+    return item.kind == "group" and not item.choices and not item.sign
+
+
+def _word(text: str, remark: Callable[[str], None]) -> _Item:
+    """Return a joining word as a plain word, and remark on it."""
+    remark(f"{text} does not stand between two words here: searched as a plain word")
+    return _Item("word", text.lower())
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What rows are ranked by, collected from the items of a query."""
+
+    texts: list[str]
+    prefixes: list[str]
+
+    def top(self, item: _Item) -> Clause | None:
+        """Return what an item of the query itself demands of a row; a plain word demands nothing."""
+        if item.kind == "word" and not item.sign:
+            if prefix := _PREFIX.fullmatch(item.text):
+                self.prefixes.append(prefix[1])
+            else:
+                self.texts.append(item.text)
+            return None
+        return self.clause(item, is_ranked=True)
+
+    def clause(self, item: _Item, *, is_ranked: bool) -> Clause:
+        """Return what an item demands of a row; its words count for the ranking unless it is to be absent."""
+        is_ranked = is_ranked and item.sign != "-"
+        found = self._unsigned(item, is_ranked=is_ranked)
+        return Not(found) if item.sign == "-" else found
+
+    def _unsigned(self, item: _Item, *, is_ranked: bool) -> Clause:
+        if item.kind == "group":
+            parts = tuple(self.clause(one, is_ranked=is_ranked) for one in item.items)
+            if len(parts) == 1:
+                return parts[0]
+            return AnyOf(parts) if item.choices else AllOf(parts)
+        prefix = _PREFIX.fullmatch(item.text) if item.kind == "word" else None
+        if is_ranked and prefix:
+            self.prefixes.append(prefix[1])
+        elif is_ranked and item.text:
+            self.texts.append(item.text)
+        if item.clause is not None:
+            return item.clause
+        if prefix:
+            return Prefix(prefix[1])
+        return Phrase(item.text) if item.kind == "phrase" else Words(item.text)
