@@ -230,6 +230,6 @@ def test_what_remembers_words_keeps_nobody_in_memory(collector_off, use):
     used = use()
     known = [weakref.ref(used)]
     if isinstance(used, LexicalIndex):
-        known += [weakref.ref(used.analyser), weakref.ref(used._near_words)]
+        known += [weakref.ref(used.analyser), weakref.ref(used.speller)]
     del used
     assert [one() for one in known] == [None] * len(known)

@@ -21,11 +21,11 @@ from wordpipe.artifacts import damage_named, parse_array, parse_json_object
 from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search import postings as plain_loops
 from wordpipe.search.analysis import Analyser, folded, recognised_language
+from wordpipe.search.counting import Counted, counted, merged
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.postings import (
     Int32s,
-    NearWords,
     Postings,
     QueryTerms,
     Terms,
@@ -33,19 +33,25 @@ from wordpipe.search.postings import (
     TextTerms,
     among,
     border_of,
-    counted,
-    merged,
     read_only,
 )
 from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.spelling import Speller, WordTable
 
 LEXICAL = "lexical/"  # the folder of these files within an index artifact
 _SETTINGS = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
+_WORDS = ("word_letters", "word_ends", "word_terms", "word_counts")
 _BY_TEXT = ("text_starts", "text_terms", "text_counts")
-_KINDS = {"letters": "u", "counts": "u", "text_counts": "u"}  # kinds of numbers; the others are signed
+_KINDS = {
+    "letters": "u",
+    "counts": "u",
+    "text_counts": "u",
+    "word_letters": "u",
+}  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
 _HINT = "build the index again: wordpipe index"
+_NAMES = 1_000  # terms that are looked at for signs in them
 _SUGGESTED = 5  # words of a query for which others are looked up
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
 _READ_WORDS = 1 << 16  # whose terms an open index remembers
@@ -67,6 +73,7 @@ class LexicalIndex:
     settings: LexicalSettings  # with the language that auto came to
     terms: Terms  # the terms
     postings: Postings  # where they stand
+    words: WordTable  # the words as written that the terms are made of
     _files: Mapping[str, bytes] | None = field(default=None, repr=False, compare=False)  # where it was loaded from
     stems: bool = True  # whether the endings of words were cut off
 
@@ -74,20 +81,23 @@ class LexicalIndex:
     def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
         """Index N texts, in the order of their rows, each read once; without `stems` words keep their endings."""
         texts, settings = _language_known(texts, settings)
-        return cls(settings, *counted(texts, Analyser(settings.language, stems=stems)), stems=stems)
+        found = counted(texts, Analyser(settings.language, stems=stems))
+        return cls(settings, found.terms, found.postings, found.words, stems=stems)
 
-    def updated(self, old_rows_N: Rows, texts: Iterable[str]) -> "LexicalIndex":
-        """Return BM25's index of N texts, some of which this index holds: as if built of all in its language.
+    def updated(self, old_rows_N: Rows, texts: Iterable[str], gone: Iterable[str]) -> "LexicalIndex":
+        """Return the lexical index of N texts, some of which this index holds: the bytes as if built of all in its language.
 
         Args:
             old_rows_N: for each text its row in this index, -1 for a new one.
             texts: the new ones, in order.
+            gone: the texts of this index that are not among the N, in any order.
         """
         if not _within(self.postings.rows, len(self)):
             raise _strangers()
-        new_terms, new = counted(texts, self.analyser)
-        terms, postings = merged(self.terms, self.postings, new_terms, new, old_rows_N)
-        return replace(self, terms=terms, postings=postings, _files=None)
+        old = Counted(self.terms, self.postings, self.words)
+        new, lost = counted(texts, self.analyser), counted(gone, self.analyser)
+        found = merged(old, new, lost, old_rows_N)
+        return replace(self, terms=found.terms, postings=found.postings, words=found.words, _files=None)
 
     def __len__(self) -> int:
         return len(self.postings.lengths)
@@ -113,7 +123,7 @@ class LexicalIndex:
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
     def holding(self, query: str) -> Mask | None:
-        """Return which texts BM25 finds a term of the query in, (N,); None where no text has one."""
+        """Return which texts hold a term of the query, (N,); None where no text does."""
         terms = self.read(query).numbers.tolist()
         return self._with_any(terms) if terms else None
 
@@ -124,9 +134,24 @@ class LexicalIndex:
             found_N &= self._with_any(number for term, _ in forms if (number := self._number_of(term)) >= 0)
         return found_N if words else None
 
-    def beginning(self, prefix: str) -> Mask:
-        """Return which texts contain a word that begins with a prefix, (N,)."""
-        return self._with_any(self.terms.beginning(folded(prefix).encode("utf-8", "replace")))
+    def beginning(self, prefix: str) -> tuple[Mask, Mask]:
+        """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of such a word.
+
+        The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
+        """
+        here = self.words.beginning(folded(prefix))
+        terms = np.unique(self.words.terms[here])
+        others = np.concatenate([self.words.terms[: here.start], self.words.terms[here.stop :]])
+        is_mixed = np.isin(terms, others)
+        sure = [*terms[~is_mixed].tolist(), *self._names_beginning(prefix)]
+        return self._with_any(sure), self._with_any(terms[is_mixed].tolist())
+
+    def _names_beginning(self, prefix: str) -> list[int]:
+        """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
+        found = self.terms.beginning(prefix.lower().encode("utf-8", "replace"))
+        return [
+            number for number in found[:_NAMES] if not self.terms[number].isalnum() and self.terms[number].isascii()
+        ]
 
     def _with_any(self, numbers: Iterable[int]) -> Mask:
         """Return which texts have one of some terms, (N,)."""
@@ -139,17 +164,25 @@ class LexicalIndex:
         return found_N
 
     def strangers(self, query: str) -> dict[str, list[str]]:
-        """Return the words of a query that BM25 finds in no text, the first few each with similar words.
+        """Return the words of a query that stand in no text, the first few each with the words that it may be meant for.
 
         Pairs of characters of a script without spaces are no words, and none of these.
         """
         words = self.analyser.spaced_words(query)
         found = [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
-        return {word: self._near_words.of(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
+        return {word: self.meant_by(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
+
+    def meant_by(self, word: str) -> list[str]:
+        """Return what a word that stands in no text was most likely meant to be: words of the texts, or two of them."""
+        exact = folded(word)
+        near = self.speller.near(exact)
+        apart = self.speller.apart(exact)
+        return [*near, apart] if apart else near
 
     @cached_property
-    def _near_words(self) -> NearWords:
-        return NearWords(self.analyser, self.terms, self.postings.starts)
+    def speller(self) -> Speller:
+        """What finds the words that a misspelt one was meant to be."""
+        return Speller(self.words)
 
     def weight_of(self, stem: str) -> float:
         """Return the idf of a stem; 0 if no text has the stem."""
@@ -157,7 +190,7 @@ class LexicalIndex:
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
     def read(self, query: str) -> QueryTerms:
-        """Return the terms of a query for BM25 that any text has; forms of a word weigh as much as one word."""
+        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
         weights: dict[int, float] = {}
         for forms in self.analyser.words(query):
             known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
@@ -168,7 +201,7 @@ class LexicalIndex:
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
 
     def read_text(self, text: str) -> TextCounts:
-        """Return a text that need not be in BM25's index, in its terms; others count for its length alone."""
+        """Return a text that need not be in the index, in the index's terms; others count for its length alone."""
         forms = [form for run in self.analyser.runs(text) for form in self.analyser.of_run(run)]
         counts = Counter[int]()
         for term, often in Counter(form.term for form in forms).items():
@@ -179,7 +212,7 @@ class LexicalIndex:
         return TextCounts(np.zeros(len(numbers), np.int64), numbers, times, np.array([length]))
 
     def texts(self, rows_R: Rows) -> TextCounts:
-        """Return the terms of R texts of BM25's index."""
+        """Return the terms of R texts of the index."""
         at, numbers, counts = self.by_text.of_rows(rows_R)
         if not _within(numbers, len(self.terms)):
             raise _strangers()
@@ -190,7 +223,7 @@ class LexicalIndex:
         return self.best([self.read(query) for query in queries], k, allowed)
 
     def best(self, queries: Sequence[QueryTerms], k: int, allowed: Mask | None = None) -> list[Hits]:
-        """Return the k best texts of every query by BM25; see `search`."""
+        """Return the k best texts of every query by its terms; see `search`."""
         try:
             scores_N = self._zeros.pop()
         except IndexError:
@@ -228,7 +261,7 @@ class LexicalIndex:
         return scores_R
 
     def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
-        """Return the BM25 query with the weightiest terms of what it found (feedback).
+        """Return the query with the weightiest terms of what it found, which together weigh as much as its own.
 
         A term weighs what it adds to the scores of these texts, the text of rank r counting 1 / r: relevance feedback in the
         space of BM25 itself. Relevance models by frequencies (RM3, Abdul-Jaleel et al. 2004) chose common words: from the
@@ -253,7 +286,7 @@ class LexicalIndex:
         return QueryTerms(both, weights.astype(np.float32))
 
     def explain(self, query: QueryTerms, row: int, own: QueryTerms | None = None) -> list[dict[str, Any]]:
-        """Explain a BM25 score: what each term of a query adds for one text, most first; terms not in the text are left out.
+        """Return what each term of a query adds to the score of one text, most first; terms not in the text are left out.
 
         Args:
             query: the terms that were searched for.
@@ -285,10 +318,10 @@ class LexicalIndex:
         return sorted(shares, key=lambda share: -share["score"])
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each file of BM25's lexical index: lexical.json and one .npy per array."""
+        """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
         about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
         yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
-        terms, postings = self.terms, self.postings
+        terms, postings, words = self.terms, self.postings, self.words
         arrays: tuple[npt.NDArray[Any], ...] = (
             terms.letters,
             terms.ends,
@@ -296,18 +329,22 @@ class LexicalIndex:
             postings.rows,
             postings.counts,
             postings.lengths,
+            words.words.letters,
+            words.words.ends,
+            words.terms,
+            words.counts,
             self.by_text.starts,
             self.by_text.terms,
             self.by_text.counts,
         )
-        for name, array in zip(_ARRAYS + _BY_TEXT, arrays, strict=True):
+        for name, array in zip(_ARRAYS + _WORDS + _BY_TEXT, arrays, strict=True):
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
             yield f"{name}.npy", buffer.getvalue()
 
     @classmethod
     def load(cls, files: Mapping[str, bytes]) -> "LexicalIndex":
-        """Read BM25's lexical index from its files; the arrays stay where they were read to.
+        """Read a lexical index from its files; the arrays stay where they were read to.
 
         Raises:
             ArtifactError: the files do not belong together.
@@ -319,13 +356,15 @@ class LexicalIndex:
                 raise ValueError(f"stems {stems!r}")
         letters, ends, starts, rows, counts, lengths = (_array(files, name) for name in _ARRAYS)
         terms, postings = Terms(letters, ends), Postings(starts, rows, counts, lengths)
-        if not (terms.fits and postings.fits and len(starts) == len(ends) + 1):
+        word_letters, word_ends, word_terms, word_counts = (_array(files, name) for name in _WORDS)
+        words = WordTable(Terms(word_letters, word_ends), word_terms, word_counts)
+        if not (terms.fits and postings.fits and len(starts) == len(ends) + 1 and words.fits(len(terms))):
             raise _strangers()
-        return cls(settings, terms, postings, files, stems)
+        return cls(settings, terms, postings, words, files, stems)
 
     @cached_property
     def by_text(self) -> TextTerms:
-        """Return the terms of each text in BM25's index: from the files, else counted."""
+        """The terms of each text: from the files, else counted."""
         if self._files is None:
             return TextTerms.of(self.postings)
         found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
@@ -369,7 +408,7 @@ class LexicalIndex:
         return query.weights * self._idf(query.numbers)
 
     def compile(self) -> None:
-        """Search BM25's index by compiled loops from now on: the same hits, to the same bits."""
+        """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
         from wordpipe.search import kernels
 
         self.__dict__["_loops"] = kernels
@@ -391,10 +430,7 @@ class LexicalIndex:
 
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
-        """Return a function from a term to its texts in BM25's index and its count in each.
-
-        Read-only arrays, for which loops are compiled once.
-        """
+        """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
         postings = self.postings  # not this object, which would keep itself in memory
 
         def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
@@ -477,7 +513,7 @@ class LexicalIndex:
 
 
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
-    """Return all texts, and the settings of BM25's index with the language that auto stands for."""
+    """Return all texts, and the lexical settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
     iterator = iter(texts)

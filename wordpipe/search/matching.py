@@ -19,6 +19,7 @@ from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 
 _PART = re.compile(r"(\w+)([+#]*)")
+_WORD_ENDS = r"(?!\w|[+#]+(?!\w))"  # no letter, and none of the signs of C++ and C#, follows
 
 
 class Searched(Protocol):
@@ -66,7 +67,8 @@ class _Matcher:
             case Phrase():
                 return self._phrase(clause.text, among)
             case Prefix():
-                return among & self._searched.lexical.beginning(clause.text)
+                sure_N, other_N = self._searched.lexical.beginning(clause.text)
+                return (among & sure_N) | self._in_texts(prefix_pattern(clause.text), among & other_N & ~sure_N)
             case FieldIs():
                 return among & field_mask(self._searched.field_values(clause.name), clause)
 
@@ -144,12 +146,19 @@ def phrase_pattern(text: str) -> Any:
         pattern += shown + re.escape(signs)
         before = "open" if is_open else "word"
     if before == "word":
-        pattern += r"(?!\w)"
+        pattern += _WORD_ENDS
     if is_ascii:
         return re.compile(pattern)
     import regex
 
     return regex.compile(pattern)
+
+
+def prefix_pattern(text: str) -> Any:
+    """Return the pattern that finds a word that begins like this in a folded text."""
+    import regex
+
+    return regex.compile(r"(?<!\w)" + re.escape(folded(text)))
 
 
 # ---- fields
@@ -209,7 +218,7 @@ def _test(clause: FieldIs) -> Callable[[Any], bool]:
     if pattern is None:  # signs alone
         return lambda value: clause.value in value
     if clause.value.endswith("*"):
-        pattern = re.compile(pattern.pattern.removesuffix(r"(?!\w)"))
+        pattern = re.compile(pattern.pattern.removesuffix(_WORD_ENDS))
     return lambda value: pattern.search(folded(value)) is not None
 
 
