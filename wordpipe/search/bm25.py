@@ -51,6 +51,7 @@ _KINDS = {
 }  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
 _HINT = "build the index again: wordpipe index"
+_BEGUN = 200  # terms that an unfinished word stands for: those of most texts
 _NAMES = 1_000  # terms that are looked at for signs in them
 _SUGGESTED = 5  # words of a query for which others are looked up
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
@@ -189,16 +190,44 @@ class LexicalIndex:
         number = self._number_of(stem)
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
-    def read(self, query: str) -> QueryTerms:
-        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word."""
+    def read(self, query: str, prefixes: Sequence[str] = ()) -> QueryTerms:
+        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word.
+
+        Args:
+            query: words.
+            prefixes: beginnings of words; all words that begin so weigh together what one word in as many texts weighs.
+        """
         weights: dict[int, float] = {}
         for forms in self.analyser.words(query):
             known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
             scale = sum(share for _, share in forms) / sum(share for _, share in known) if known else 0.0
             for number, share in known:
                 weights[number] = weights.get(number, 0.0) + share * scale
+        for prefix in prefixes:
+            for number, share in self._begun(prefix).items():
+                weights[number] = weights.get(number, 0.0) + share
         numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
+
+    def _begun(self, prefix: str) -> dict[int, float]:
+        """Return the terms of words that begin with a prefix, each with its weight in the query.
+
+        The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
+        not come first because it is rare.
+        """
+        exact = folded(prefix)
+        here = self.words.beginning(exact)
+        terms, at = np.unique(self.words.terms[here], return_inverse=True)
+        counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
+        terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]], self._names_beginning(prefix)[:_BEGUN])
+        if not len(terms):
+            return {}
+        within = self.postings.starts[terms + 1] - self.postings.starts[terms]
+        together = min(int(within.sum()), len(self))
+        idf = np.log1p((len(self) - together + 0.5) / (together + 0.5))
+        weights = dict(zip(terms.tolist(), (idf / self._idf(terms)).tolist(), strict=True))
+        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(exact) else -1
+        return weights | ({own: 1.0} if own >= 0 else {})
 
     def read_text(self, text: str) -> TextCounts:
         """Return a text that need not be in the index, in the index's terms; others count for its length alone."""

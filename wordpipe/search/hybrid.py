@@ -184,6 +184,7 @@ class Retriever:
     weight: float | None = None  # share of the dense score in every hybrid one; None: found for each query
     feedback: int = FEEDBACK  # first hits with which both sides, or the words alone, ask again; 0: they do not
     allowed: Mask | None = None  # (N,) the rows that words may find; None: all
+    prefixes: tuple[str, ...] = ()  # beginnings of words that each query contains, too
 
     def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
         """Return the k best rows of every query by hybrid, dense or lexical search.
@@ -195,7 +196,7 @@ class Retriever:
         """
         if self.dense is None or queries_QD is None:
             assert self.lexical is not None
-            words = [self.lexical.read(text) for text in texts]
+            words = [self.lexical.read(text, self.prefixes) for text in texts]
             if not self.feedback:
                 return [Result(hits, lexical=hits) for hits in self.worded(words, k)]
             found = self.asked_twice(words, self.worded(words, max(k, CANDIDATES)))
@@ -204,7 +205,7 @@ class Retriever:
         if self.lexical is None:
             return [Result(hits, dense=hits) for hits in self.dense.search(queries_QD, k)]
         depth = max(k, CANDIDATES)
-        words = [self.lexical.read(text) for text in texts]
+        words = [self.lexical.read(text, self.prefixes) for text in texts]
         return self.mixed(words, queries_QD, self.near(queries_QD, depth), self.worded(words, depth), k)
 
     def mixed(

@@ -102,6 +102,7 @@ class Question:
     clause: Clause | None = None  # what must be true of each row; None: nothing
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     remarks: tuple[str, ...] = ()  # what could not be read as an operator, a sentence each
+    fixed: frozenset[str] = frozenset()  # the parts of `text` that `clause` is about, too
 
 
 @dataclass(slots=True)
@@ -116,25 +117,29 @@ class _Item:
     choices: bool = False  # of a group: one of the items is enough
 
 
-def read_question(query: str, fields: Mapping[str, FieldKind]) -> Question:
+def read_question(query: str, fields: Mapping[str, FieldKind], *, is_unfinished: bool = False) -> Question:
     """Return what a query asks for; see the module.
 
     Args:
         query: as it was typed.
         fields: name of each field that rows have → what its values are; `name:value` of other names is words.
+        is_unfinished: the last word is still being typed: it may be the beginning of a longer one.
     """
     remarks: list[str] = []
     flat = [*_Lexer(query, fields, remarks.append).items()]
+    if is_unfinished and flat and flat[-1].kind == "word" and query.endswith(flat[-1].text) and query[-1:].isalnum():
+        flat[-1].text += "*"
     is_words = not remarks and all(item.kind in ("word", "open", "close") and not item.sign for item in flat)
     items = _joined(_grouped(flat, remarks.append), remarks.append)
-    found = _Collected([], [])
+    found = _Collected()
     clauses = [clause for item in items if (clause := found.top(item)) is not None]
     if _size(clauses) > _MOST:
         return Question(query.strip(), remarks=(f"more than {_MOST} operators: searched as plain words",))
     clause = None if not clauses else clauses[0] if len(clauses) == 1 else AllOf(tuple(clauses))
     if is_words and not remarks and not found.prefixes:
         return Question(query.strip())
-    return Question(" ".join(found.texts), clause, tuple(found.prefixes), tuple(dict.fromkeys(remarks)))
+    said, fixed = tuple(dict.fromkeys(remarks)), frozenset(found.fixed)
+    return Question(" ".join(found.texts), clause, tuple(found.prefixes), said, fixed)
 
 
 def _size(clauses: Sequence[Clause]) -> int:
@@ -360,12 +365,13 @@ def _word(text: str, remark: Callable[[str], None]) -> _Item:
     return _Item("word", text.lower())
 
 
-@dataclass(slots=True)
 class _Collected:
     """What rows are ranked by, collected from the items of a query."""
 
-    texts: list[str]
-    prefixes: list[str]
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.prefixes: list[str] = []
+        self.fixed: list[str] = []
 
     def top(self, item: _Item) -> Clause | None:
         """Return what an item of the query itself demands of a row; a plain word demands nothing."""
@@ -394,6 +400,7 @@ class _Collected:
             self.prefixes.append(prefix[1])
         elif is_ranked and item.text:
             self.texts.append(item.text)
+            self.fixed.append(item.text)
         if item.clause is not None:
             return item.clause
         if prefix:

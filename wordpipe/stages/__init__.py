@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.python_calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
+    from wordpipe.stages.search.asked_query import ChosenMode, choose_modes
     from wordpipe.stages.search.index_in_folder import CONFIG, index_in
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
-    from wordpipe.stages.search.query import ChosenMode, OpenTextIndex, choose_modes, open_artifact, query
+    from wordpipe.stages.search.query import OpenTextIndex, open_artifact, query
     from wordpipe.stages.sources import entries_of, fetched, names_url, prepared
     from wordpipe.stages.time_plan import plan
     from wordpipe.stages.train.finish import finish

@@ -98,7 +98,10 @@ def bundle_lexical(
         return {}
     known = None if previous is None else _same_settings(previous, settings)
     if previous is not None and known is not None and old_rows is not None:
-        lexical = known.updated(old_rows, _texts(source, old_rows < 0, report=job.run.report))
+        is_gone = np.ones(len(known), np.bool_)
+        is_gone[old_rows[old_rows >= 0]] = False
+        new = _texts(source, old_rows < 0, report=job.run.report)
+        lexical = known.updated(old_rows, new, _texts(previous, is_gone, report=quiet))
         of_before = previous.fact("lexical", dict)
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
     else:

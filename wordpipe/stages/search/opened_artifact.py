@@ -71,6 +71,10 @@ class QueryResult:
     # those of the unknown that stand in the texts: the query was searched for by words too, or alone
     by_words: list[str] = field(default_factory=list)
     mode: SearchMode | None = None  # how an index was searched; None of words
+    # misspelt words that stand in no text, each with the word that was searched for
+    corrected: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
+    searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
 
 
 class QueryKeywords(TypedDict, total=False):
@@ -79,6 +83,8 @@ class QueryKeywords(TypedDict, total=False):
     mode: Literal["auto", "dense", "lexical", "hybrid"]
     weight: float | None
     feedback: int | None
+    exact: bool
+    prefix: bool
     where: str | None
     per_document: bool
     min_score: float | None

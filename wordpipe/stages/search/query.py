@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -42,6 +42,7 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
+from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, choose_modes
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
@@ -164,33 +165,6 @@ def query(
         return opened.query(text, k, **options)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenMode:
-    """The mode in which one query is searched for."""
-
-    mode: SearchMode
-    # its words that have no vector but stand in the texts: what made it another mode than it would have been
-    by_words: tuple[str, ...] = ()
-
-
-def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex | None) -> list[ChosenMode]:
-    """Return the mode of search for every query of an index.
-
-    A query whose unknown words stand in the texts is searched for by both; by words alone where it has no vector at all, as a
-    fusion would then only scale down what the words found.
-
-    Args:
-        mode: of the queries whose words all have vectors, or stand nowhere.
-        queries: Q of them.
-        lexical: the words of the texts; None where they are not to be searched.
-    """
-    chosen = []
-    for unknown, empty in zip(queries.unknown, queries.empty.tolist(), strict=True):
-        by_words = tuple(word for word in dict.fromkeys(unknown) if lexical and lexical.knows(word))
-        chosen.append(ChosenMode("lexical" if empty else "hybrid", by_words) if by_words else ChosenMode(mode))
-    return chosen
-
-
 class OpenTextIndex(OpenIndex):
     """An index over texts: free text, encoded as its rows were."""
 
@@ -226,7 +200,33 @@ class OpenTextIndex(OpenIndex):
 
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
-        return self.lexical.holding(printable(text))
+        asked = self.asked(printable(text), QueryOptions())
+        words_N = self.lexical.holding(asked.words)
+        if asked.rows is None or words_N is None:
+            return words_N if asked.rows is None else asked.rows
+        return words_N & asked.rows
+
+    @cached_property
+    def asked_rows(self) -> AskedRows:
+        """What reads queries."""
+        return AskedRows(self.artifact, self._columns, self.lexical, titled=self._titled)
+
+    @property
+    def _has_words(self) -> bool:
+        """True if the index can be searched by words."""
+        return bool(self.artifact.names(LEXICAL))
+
+    @property
+    def _titled(self) -> bool:
+        """True if titles are searched with their texts."""
+        settings = self._encoder_facts["settings"]
+        return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
+
+    def close(self) -> None:
+        """Release the index and what was read of it."""
+        if "asked_rows" in self.__dict__:
+            self.asked_rows.close()
+        super().close()
 
     def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
         """Query the index: return the k best hits for each query, encoded, searched for, fetched with rows.
@@ -237,23 +237,60 @@ class OpenTextIndex(OpenIndex):
             ConfigError: the condition cannot be read.
             ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
         """
-        texts = [printable(text) for text in texts]
-        chosen, results, batch = self.found(texts, k, options)
+        asked = [self.asked(printable(text), options) for text in texts]
+        found: dict[int, QueryResult] = {}
+        # plain queries are searched for together, those with operators one by one
+        plain = [number for number, one in enumerate(asked) if one.is_plain]
+        others = [[number] for number, one in enumerate(asked) if not one.is_plain]
+        for numbers in [plain, *others] if plain else others:
+            some = self._found_of([asked[number] for number in numbers], k, options)
+            found |= dict(zip(numbers, some, strict=True))
+        return [found[number] for number in range(len(asked))]
+
+    def asked(self, text: str, options: QueryOptions) -> Asked:
+        """Return a query as it is searched for: its operators, its words corrected; see `AskedRows`."""
+        return self.asked_rows.read(text, options) if self._has_words else Asked(text, text)
+
+    def _found_of(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
+        """Return the hits of queries that may find the same rows and have the same unfinished words."""
+        rows, prefixes = asked[0].rows, asked[0].prefixes
+        if not prefixes and not asked[0].words.strip() and rows is not None:
+            return [self._listed(asked[0], k, options)]
+        texts = [one.words for one in asked]
+        chosen, results, batch = self.found(texts, k, options, rows=rows, prefixes=prefixes)
         hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
         if options.explain:
-            for text, choice, result, own in zip(texts, chosen, results, hits, strict=True):
-                self._explain(text, choice.mode, result, own)
+            for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
+                self._explain(one, choice.mode, result, own)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         for text, choice, words in zip(texts, chosen, unknown, strict=True):
             if choice.mode == "lexical":
                 words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
         return [
-            QueryResult(text, own, words, by_words=[*choice.by_words], mode=choice.mode)
-            for text, own, words, choice in zip(texts, hits, unknown, chosen, strict=True)
-        ]
+            QueryResult(
+                one.text, own, words, by_words=[*choice.by_words], mode=choice.mode, corrected={**one.corrected},
+                remarks=[*one.remarks], searched=self.asked_rows.marked_words(one) if self._has_words else one.words,
+            )
+            for one, own, words, choice in zip(asked, hits, unknown, chosen, strict=True)
+        ]  # fmt: skip
+
+    def _listed(self, asked: Asked, k: int, options: QueryOptions) -> QueryResult:
+        """Return the first rows that the operators of a query without words allow."""
+        allowed = self.allowed(options)
+        assert asked.rows is not None
+        rows = np.flatnonzero(asked.rows if allowed is None else asked.rows & allowed)[:k]
+        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32))])
+        return QueryResult(asked.text, hits, remarks=[*asked.remarks], mode="lexical")
 
     def found(
-        self, texts: Sequence[str], k: int, options: QueryOptions, known: EncodedBatch | None = None
+        self,
+        texts: Sequence[str],
+        k: int,
+        options: QueryOptions,
+        known: EncodedBatch | None = None,
+        *,
+        rows: npt.NDArray[np.bool_] | None = None,
+        prefixes: tuple[str, ...] = (),
     ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
         """Return the mode of each query, its k best rows, not fetched, and the queries encoded.
 
@@ -262,12 +299,16 @@ class OpenTextIndex(OpenIndex):
             k: rows wanted.
             options: how.
             known: the queries encoded, where they were before.
+            rows: (N,) the rows that may be found beside what the options say; None: all.
+            prefixes: beginnings of words that each query contains, too.
         """
         if not self.has_vectors:
             options = options.model_copy(update={"mode": "lexical"})
         mode, allowed = self._mode(options), self.allowed(options)
+        if rows is not None:
+            allowed = rows if allowed is None else rows & allowed
         if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
-            by_words = [bool(self.lexical.read(text).length) for text in texts]
+            by_words = [bool(self.lexical.read(text, prefixes).length) for text in texts]
         else:
             by_words = [mode == "lexical"] * len(texts)
         batch = None if all(by_words) else known if known is not None else self.encoder.encode(texts)
@@ -282,7 +323,7 @@ class OpenTextIndex(OpenIndex):
 
         results = [Result(Hits.none())] * len(texts)
         for one in dict.fromkeys(choice.mode for choice in chosen):  # queries of one mode are searched for together
-            retriever = self._retriever(one, options, allowed)
+            retriever = replace(self._retriever(one, options, allowed), prefixes=prefixes)
             numbers = [number for number, choice in enumerate(chosen) if choice.mode == one]
             some, vectors = [texts[number] for number in numbers], None if batch is None else batch.vectors[numbers]
             if options.per_document:
@@ -387,7 +428,7 @@ class OpenTextIndex(OpenIndex):
             return read_fact(self._of("lexical"), "feedback", int, self.artifact.path / MANIFEST, 0)
         return (options.feedback or 0) if options.mode == "lexical" else 0
 
-    def _explain(self, query: str, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
+    def _explain(self, asked: Asked, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Explain every hit of a query: which words of the query and of its text carried its score.
 
         A cosine is a sum over pairs of words (see encoders/encoder.py), BM25 a sum over terms, and a hybrid score adds the
@@ -400,9 +441,10 @@ class OpenTextIndex(OpenIndex):
         score.
         """
         # What the query is made of: vectors of its words, terms.
+        query = asked.words
         parts = self.encoder.parts(query) if hits and result.dense else None
         weight = 1.0 if result.weight is None else result.weight
-        own = self.lexical.read(query) if result.lexical else None
+        own = self.lexical.read(query, asked.prefixes) if result.lexical else None
         for hit in hits:
             explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
@@ -428,9 +470,7 @@ class OpenTextIndex(OpenIndex):
 
     def _encoded_text(self, row: dict[str, Any]) -> str:
         """Return the text of a row that the encoder read."""
-        settings = self._encoder_facts["settings"]
-        titled = settings.get("with_title", False) and settings.get("unit", "sentence") != "sentence"
-        return f"{row['title']}\n{row['text']}" if titled and row.get("title") else str(row["text"])
+        return f"{row['title']}\n{row['text']}" if self._titled and row.get("title") else str(row["text"])
 
     def _unknown(self, batch: EncodedBatch, chosen: Sequence[ChosenMode]) -> list[dict[str, list[str]]]:
         """Return every query's unknown words; the first few come with words of like spelling."""

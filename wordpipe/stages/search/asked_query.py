@@ -1,0 +1,138 @@
+"""A query as it is searched for: its operators and the rows that they allow, corrected and unfinished words, its mode."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wordpipe.artifacts import Artifact, RowReader, is_json, read_batches, visible_columns
+from wordpipe.encoders import EncodedBatch
+from wordpipe.search import Clause, FieldKind, LexicalIndex, SearchMode, field_kind, read_question, rows_matching
+from wordpipe.search.settings import QueryOptions
+
+Mask = npt.NDArray[np.bool_]
+
+_CLAUSES = 8  # whose rows are remembered: the pages of one query
+_COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as it is searched for."""
+
+    text: str  # as typed
+    words: str  # what rows are ranked by: without operators, misspelt words corrected
+    prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
+    rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
+    corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
+    remarks: tuple[str, ...] = ()  # what was not read as an operator
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the query is words that may find any row."""
+        return self.rows is None and not self.prefixes
+
+
+class AskedRows:
+    """The rows of an index that queries ask for.
+
+    Args:
+        artifact: the index.
+        columns: of its rows, without vectors.
+        lexical: the words of its rows.
+        titled: whether titles are searched with their texts.
+    """
+
+    def __init__(self, artifact: Artifact, columns: pa.Schema, lexical: LexicalIndex, *, titled: bool) -> None:
+        self.artifact, self.lexical = artifact, lexical
+        self._stored = visible_columns(columns)
+        of_columns = {shown: columns.field(name) for shown, name in self._stored.items()}
+        self._kinds = {shown: field_kind(one.type) for shown, one in of_columns.items() if not is_json(one)}
+        self._texts = RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
+
+    @property
+    def fields(self) -> dict[str, FieldKind]:
+        """The fields that `field:value` may name, and what their values are."""
+        return {name: kind for name, kind in self._kinds.items() if kind is not None}
+
+    def read(self, text: str, options: QueryOptions) -> Asked:
+        """Return a query as it is searched for by these options."""
+        if options.exact:
+            return Asked(text, text)
+        question = read_question(text, self.fields, is_unfinished=options.prefix)
+        fixed = {word.lower() for part in question.fixed for word in part.split()}
+        corrected = {} if options.mode == "dense" else self._corrected(question.text, fixed)
+        words = question.text
+        for word, meant in corrected.items():
+            words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant, words, flags=re.IGNORECASE)
+        rows = None if question.clause is None else self._rows_of(question.clause)
+        return Asked(text, words, question.prefixes, rows, corrected, question.remarks)
+
+    def marked_words(self, asked: Asked) -> str:
+        """Return the words whose places in a text show why it was found."""
+        begun = [
+            word for prefix in asked.prefixes for word in self.lexical.words.completions(prefix.lower(), _COMPLETED)
+        ]
+        return " ".join([asked.words, *begun])
+
+    def _corrected(self, text: str, fixed: set[str]) -> dict[str, str]:
+        """Return the words of a text that stand in no row, each with the word that it was most likely meant to be."""
+        strangers = self.lexical.strangers(text)
+        return {word: near[0] for word, near in strangers.items() if near and word not in fixed}
+
+    def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """Return the texts of R rows, ascending, each with its title where titles are searched."""
+        return [tuple(value or "" for value in row.values()) for row in self._texts.fetch(rows_R.tolist())]
+
+    def field_values(self, name: str) -> pa.ChunkedArray:
+        """Return the values of a field of all rows."""
+        stored = self._stored[name]
+        return pa.chunked_array([batch.column(stored) for batch in read_batches(self.artifact, "index", [stored])])
+
+    def close(self) -> None:
+        """Close the files."""
+        self._texts.close()
+
+    def _rows_of(self, clause: Clause) -> Mask:
+        found = self._remembered.get(clause)
+        if found is None:
+            found = rows_matching(clause, self)
+            while len(self._remembered) >= _CLAUSES:
+                self._remembered.pop(next(iter(self._remembered)))
+            self._remembered[clause] = found
+        return found
+
+    @cached_property
+    def _remembered(self) -> dict[Clause, Mask]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMode:
+    """The mode in which one query is searched for."""
+
+    mode: SearchMode
+    # its words that have no vector but stand in the texts: what made it another mode than it would have been
+    by_words: tuple[str, ...] = ()
+
+
+def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex | None) -> list[ChosenMode]:
+    """Return the mode of search for every query of an index.
+
+    A query whose unknown words stand in the texts is searched for by both; by words alone where it has no vector at all, as a
+    fusion would then only scale down what the words found.
+
+    Args:
+        mode: of the queries whose words all have vectors, or stand nowhere.
+        queries: Q of them.
+        lexical: the words of the texts; None where they are not to be searched.
+    """
+    chosen = []
+    for unknown, empty in zip(queries.unknown, queries.empty.tolist(), strict=True):
+        by_words = tuple(word for word in dict.fromkeys(unknown) if lexical and lexical.knows(word))
+        chosen.append(ChosenMode("lexical" if empty else "hybrid", by_words) if by_words else ChosenMode(mode))
+    return chosen
