@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
+_EXCLUDED = re.compile(r"-(?![hq]+$)[^\W\d_]{2}.*", re.DOTALL)  # a word that is to be absent; no short option
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 
 _EXAMPLES = """wordpipe query run "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
-wordpipe query run/index --where "opened >= '2024-01-31'"
+wordpipe query run/index '"progress bar" -quantum lang:en kube*'
 wordpipe query run/words water - salt + sugar"""
 _FORMAT = "Output format; plain: lines of text; tsv: columns separated by tabs.  [default: plain on a terminal, tsv in a pipe]"
 
@@ -50,6 +51,9 @@ def _query(
     terminal you can type them, or with --where alone the first rows that match the condition are listed. From a pipe, every
     query is answered as soon as it is read, so a program can keep the command running; with --json, the answers of each query
     then end with a line {"query": …, "hits": N}. N is 0 if nothing was found, or if the line is empty.
+
+    A query may have operators: "an exact phrase" (in single quotes, so that the shell keeps the double quotes), -without,
+    +with, begin*, FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
 
     A score is a cosine in a search by vectors, BM25 in a search by words, and 0 to 1 in a hybrid search. With --mode auto or
     hybrid, a query with words that have no vector but occur in the texts is searched by words too. Exit code 3: no query has
@@ -76,6 +80,7 @@ def _query(
     options = QueryOptions.make(chosen, flags={name: f"--{name.replace('_', '-')}" for name in chosen})
     if not os.path.lexists(artifact) and url_of(artifact) is None:
         raise _no_artifact(artifact, text)
+    text = tuple(one.replace("−", "-", 1) if one.startswith("−") else one for one in text)
     answered = 0
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
@@ -106,7 +111,15 @@ def _query(
             raise opened.nothing_found(options, " ".join(text))
 
 
-query = ExampleCommand(
+class _QueryCommand(ExampleCommand):
+    """The command `query`, whose query may have words after a minus sign."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; of words such as -boiler, which are no options, the sign is written as a minus sign of Unicode."""
+        return super().parse_args(ctx, [f"−{one[1:]}" if _EXCLUDED.fullmatch(one) else one for one in args])
+
+
+query = _QueryCommand(
     "query",
     params=[
         click.Argument(["artifact"], metavar="INDEX|WORDS", type=PATH),
@@ -192,6 +205,10 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
     """Yield remarks on a result: words that have no vector, or one guessed from their letters."""
     from wordpipe.errors import shortened
 
+    yield from result.remarks
+    for word, meant in result.corrected.items():
+        typed = shortened(word, _SHOWN)
+        yield f"searched for {meant} instead of {typed}, which no text contains; --exact searches for {typed}"
     if result.guessed:
         yield f"vectors computed from the letters of unknown words: {shortened(', '.join(result.guessed), _SAID)}"
     if result.by_words:

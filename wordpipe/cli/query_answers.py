@@ -87,7 +87,11 @@ class Answers:
             asked = [safe_text(one_line(result.query))] if self.titled else []
             if self.titled and not result.hits:  # its line, so that questions and answers stay in step
                 click.echo(asked[0])
-            words = self.opened.passages(result.query).words if any("explain" in hit for hit in result.hits) else {}
+            words = (
+                self.opened.passages(result.searched or result.query).words
+                if any("explain" in hit for hit in result.hits)
+                else {}
+            )
             for hit in result.hits:
                 cells = piped_cells(hit)
                 why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
@@ -96,7 +100,7 @@ class Answers:
                 click.echo("\t".join([*asked, *cells]))
             return
         # for people: a table, or lines
-        finder = self.opened.passages(result.query)
+        finder = self.opened.passages(result.searched or result.query)
         if self.form == "table":
             self._print_table(result.hits, finder)
         else:

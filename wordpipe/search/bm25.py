@@ -219,7 +219,8 @@ class LexicalIndex:
         here = self.words.beginning(exact)
         terms, at = np.unique(self.words.terms[here], return_inverse=True)
         counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
-        terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]], self._names_beginning(prefix)[:_BEGUN])
+        names = np.array(self._names_beginning(prefix)[:_BEGUN], np.int64)
+        terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]].astype(np.int64), names)
         if not len(terms):
             return {}
         within = self.postings.starts[terms + 1] - self.postings.starts[terms]

@@ -285,7 +285,8 @@ def _refuse(options: QueryOptions, *known: str) -> None:
     """
     for name, field in QueryOptions.model_fields.items():
         given = getattr(options, name)
-        if (name, given) == ("mode", "dense"):  # says what is done anyway: words are found by vectors
+        # said is what is done anyway: words are found by vectors, as they are typed
+        if (name, given) == ("mode", "dense") or name in ("exact", "prefix"):
             continue
         if given != field.default and name not in known:
             hint = "index the words first: wordpipe index WORDS" if name == "where" else "use an index over texts"

@@ -361,6 +361,10 @@ class OpenTextIndex(OpenIndex):
                 if self._rows_where(condition).any():
                     hint = f'a record has this id; to see the record, use --where "{condition}"'
                     return InputError("nothing was found", hint=hint)
+        # The operators of the query allow no row.
+        if asked.strip() and (found := self.asked(printable(asked), options)).rows is not None and not found.rows.any():
+            what = "nothing was found: no row fulfils all operators of the query"
+            return InputError(what, hint="leave out an operator; --exact searches for the words without operators")
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
         if allowed is not None:

@@ -39,7 +39,7 @@ _RESULT = Answer("Result", fields(
         "query": TEXT, "index": TEXT, "digest": TEXT, "k": WHOLE, "seconds": NUMBER,
         "mode": maybe({"enum": ["dense", "lexical", "hybrid"]}), "hits": listing(ref("Hit")),
         "unknown": {"type": "object", "additionalProperties": listing(TEXT)}, "guessed": listing(TEXT),
-        "by_words": listing(TEXT),
+        "by_words": listing(TEXT), "corrected": {"type": "object", "additionalProperties": TEXT}, "remarks": listing(TEXT),
     },
     {"nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})), "passages": listing(ref("Passage")), "row": WHOLE},
 ), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
@@ -232,7 +232,8 @@ class _Found:
         return {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
-            "guessed": result.guessed, "by_words": result.by_words, **(self.beside or {}),
+            "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
+            "remarks": result.remarks, **(self.beside or {}),
         }  # fmt: skip
 
 
@@ -256,7 +257,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
         error: InputError = opened.nothing_found(options, result.query)
         about["nothing"] = {"message": error.message, "hint": error.hint}
     if n_chars:
-        finder = opened.passages(result.query)
+        finder = opened.passages(result.searched or result.query)
         there = _have_vectors(opened, [hit["row"] for hit in result.hits])
         about["passages"] = [
             _passage(hit, finder, n_chars) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)

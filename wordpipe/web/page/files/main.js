@@ -158,8 +158,16 @@ function search(view) {
     if (status.parentNode !== results) results.replaceChildren(status, list);
   }
 
-  // Words that nobody knows, with words spelled like them.
+  // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
   function notes(found, word) {
+    const corrected = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word)).map(([one, meant]) =>
+      make("p", {class: "unknown"}, "searched for ", make("b", {}, text(meant, 80)), " instead of ", text(one, 80), ", which no text contains. ",
+        make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, `"${one}"`)})}, "search as typed")));
+    const remarks = (found.remarks ?? []).map((one) => make("p", {class: "unknown"}, text(one, 200), "."));
+    return [...corrected, ...remarks, ...unknown(found, word)];
+  }
+
+  function unknown(found, word) {
     return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
       make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " has no vector, so it is used only in the search by words." : " has no vector.",
         near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));

@@ -42,7 +42,7 @@ export function url(state, only) {
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
   if (state.similar) return ["/similar", {...params, row: state.similar}];
-  return ["/search", {q: state.q, ...params, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...more}];
+  return ["/search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...more}];
 }
 
 // From words (0) to vectors (10).
