@@ -7,7 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.search.analysis import Analyser, recognised_language, stemmer
     from wordpipe.search.beir import LatentSpace, Tfidf, read_collection, relevance_model
-    from wordpipe.search.bm25 import LEXICAL, LexicalIndex
+    from wordpipe.search.bm25 import LexicalIndex
     from wordpipe.search.build import (
         Built,
         EncodedPart,
@@ -82,5 +82,6 @@ if TYPE_CHECKING:
         update_index,
         with_new_rows,
     )
+    from wordpipe.search.word_lookup import LEXICAL
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -9,7 +9,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
-from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search import postings as plain_loops
-from wordpipe.search.analysis import Analyser, folded, recognised_language
+from wordpipe.search.analysis import Analyser, recognised_language
 from wordpipe.search.counting import Counted, counted, merged
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
@@ -36,9 +35,9 @@ from wordpipe.search.postings import (
     read_only,
 )
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.spelling import Speller, WordTable
+from wordpipe.search.spelling import WordTable
+from wordpipe.search.word_lookup import BUILD_AGAIN, LEXICAL, READ_WORDS, WordLookup, strangers, within
 
-LEXICAL = "lexical/"  # the folder of these files within an index artifact
 _SETTINGS = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
 _WORDS = ("word_letters", "word_ends", "word_terms", "word_counts")
@@ -50,19 +49,14 @@ _KINDS = {
     "word_letters": "u",
 }  # kinds of numbers; the others are signed
 _SAMPLE = 1_000  # texts that tell the language
-_HINT = "build the index again: wordpipe index"
-_BEGUN = 200  # terms that an unfinished word stands for: those of most texts
-_NAMES = 1_000  # terms that are looked at for signs in them
-_SUGGESTED = 5  # words of a query for which others are looked up
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
-_READ_WORDS = 1 << 16  # whose terms an open index remembers
 _ADDED_TERMS = 50
 """Terms that feedback adds to a query. On Cranfield, CISI, NPL and CACM hybrid search gained 3.2 points of nDCG@10 over BM25
 with 40, 3.3 with 50, 3.2 with 60, 3.1 with 100, and less than 2.5 with 10."""
 
 
 @dataclass(frozen=True)
-class LexicalIndex:
+class LexicalIndex(WordLookup):
     """BM25 over N texts: sum over query terms of idf · tf / (tf + k1 · (1 - b + b · length / mean length)).
 
     idf = ln(1 + (N - n + 0.5) / (n + 0.5)) for a term in n texts. A term that comes twice in the query counts twice.
@@ -70,13 +64,6 @@ class LexicalIndex:
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"; as in Lucene from version 8, which leaves
     out the factor k1 + 1, but for its rounding of lengths to one byte.
     """
-
-    settings: LexicalSettings  # with the language that auto came to
-    terms: Terms  # the terms
-    postings: Postings  # where they stand
-    words: WordTable  # the words as written that the terms are made of
-    _files: Mapping[str, bytes] | None = field(default=None, repr=False, compare=False)  # where it was loaded from
-    stems: bool = True  # whether the endings of words were cut off
 
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
@@ -93,142 +80,23 @@ class LexicalIndex:
             texts: the new ones, in order.
             gone: the texts of this index that are not among the N, in any order.
         """
-        if not _within(self.postings.rows, len(self)):
-            raise _strangers()
+        if not within(self.postings.rows, len(self)):
+            raise strangers()
         old = Counted(self.terms, self.postings, self.words)
         new, lost = counted(texts, self.analyser), counted(gone, self.analyser)
         found = merged(old, new, lost, old_rows_N)
         return replace(self, terms=found.terms, postings=found.postings, words=found.words, _files=None)
-
-    def __len__(self) -> int:
-        return len(self.postings.lengths)
-
-    @cached_property
-    def analyser(self) -> Analyser:
-        """The analyser that turns texts into stems."""
-        return Analyser(self.settings.language, stems=self.stems)
 
     def scores(self, query: str) -> Floats:
         """Return the BM25 score of every text, (N,) float32, all postings added up; 0 where no term of the query stands."""
         terms, scores_N = self.read(query), np.zeros(len(self), dtype=np.float32)
         for number, weight in zip(terms.numbers.tolist(), self._weights(terms), strict=True):
             rows, counts = self._of_term(number)
-            if not _within(rows, len(self)):
-                raise _strangers()
+            if not within(rows, len(self)):
+                raise strangers()
             tf = counts.astype(np.float32)
             scores_N[rows] += weight * (tf / (tf + self._damping[rows]))
         return scores_N
-
-    def knows(self, word: str) -> bool:
-        """True if the word stands in any of the texts, in whatever form; stop words stand in none."""
-        return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
-
-    def holding(self, query: str) -> Mask | None:
-        """Return which texts hold a term of the query, (N,); None where no text does."""
-        terms = self.read(query).numbers.tolist()
-        return self._with_any(terms) if terms else None
-
-    def with_all(self, text: str) -> Mask | None:
-        """Return which texts contain every word of a text in any form, (N,); None where all its words are stop words."""
-        words, found_N = [*self.analyser.words(text)], np.ones(len(self), np.bool_)
-        for forms in words:
-            found_N &= self._with_any(number for term, _ in forms if (number := self._number_of(term)) >= 0)
-        return found_N if words else None
-
-    def beginning(self, prefix: str) -> tuple[Mask, Mask]:
-        """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of such a word.
-
-        The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
-        """
-        here = self.words.beginning(folded(prefix))
-        terms = np.unique(self.words.terms[here])
-        others = np.concatenate([self.words.terms[: here.start], self.words.terms[here.stop :]])
-        is_mixed = np.isin(terms, others)
-        sure = [*terms[~is_mixed].tolist(), *self._names_beginning(prefix)]
-        return self._with_any(sure), self._with_any(terms[is_mixed].tolist())
-
-    def _names_beginning(self, prefix: str) -> list[int]:
-        """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
-        found = self.terms.beginning(prefix.lower().encode("utf-8", "replace"))
-        return [
-            number for number in found[:_NAMES] if not self.terms[number].isalnum() and self.terms[number].isascii()
-        ]
-
-    def _with_any(self, numbers: Iterable[int]) -> Mask:
-        """Return which texts have one of some terms, (N,)."""
-        found_N = np.zeros(len(self), np.bool_)
-        for number in numbers:
-            rows, _ = self._of_term(number)
-            if not _within(rows, len(self)):
-                raise _strangers()
-            found_N[rows] = True
-        return found_N
-
-    def strangers(self, query: str) -> dict[str, list[str]]:
-        """Return the words of a query that stand in no text, the first few each with the words that it may be meant for.
-
-        Pairs of characters of a script without spaces are no words, and none of these.
-        """
-        words = self.analyser.spaced_words(query)
-        found = [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
-        return {word: self.meant_by(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
-
-    def meant_by(self, word: str) -> list[str]:
-        """Return what a word that stands in no text was most likely meant to be: words of the texts, or two of them."""
-        exact = folded(word)
-        near = self.speller.near(exact)
-        apart = self.speller.apart(exact)
-        return [*near, apart] if apart else near
-
-    @cached_property
-    def speller(self) -> Speller:
-        """What finds the words that a misspelt one was meant to be."""
-        return Speller(self.words)
-
-    def weight_of(self, stem: str) -> float:
-        """Return the idf of a stem; 0 if no text has the stem."""
-        number = self._number_of(stem)
-        return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
-
-    def read(self, query: str, prefixes: Sequence[str] = ()) -> QueryTerms:
-        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word.
-
-        Args:
-            query: words.
-            prefixes: beginnings of words; all words that begin so weigh together what one word in as many texts weighs.
-        """
-        weights: dict[int, float] = {}
-        for forms in self.analyser.words(query):
-            known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
-            scale = sum(share for _, share in forms) / sum(share for _, share in known) if known else 0.0
-            for number, share in known:
-                weights[number] = weights.get(number, 0.0) + share * scale
-        for prefix in prefixes:
-            for number, share in self._begun(prefix).items():
-                weights[number] = weights.get(number, 0.0) + share
-        numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
-        return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
-
-    def _begun(self, prefix: str) -> dict[int, float]:
-        """Return the terms of words that begin with a prefix, each with its weight in the query.
-
-        The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
-        not come first because it is rare.
-        """
-        exact = folded(prefix)
-        here = self.words.beginning(exact)
-        terms, at = np.unique(self.words.terms[here], return_inverse=True)
-        counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
-        names = np.array(self._names_beginning(prefix)[:_BEGUN], np.int64)
-        terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]].astype(np.int64), names)
-        if not len(terms):
-            return {}
-        within = self.postings.starts[terms + 1] - self.postings.starts[terms]
-        together = min(int(within.sum()), len(self))
-        idf = np.log1p((len(self) - together + 0.5) / (together + 0.5))
-        weights = dict(zip(terms.tolist(), (idf / self._idf(terms)).tolist(), strict=True))
-        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(exact) else -1
-        return weights | ({own: 1.0} if own >= 0 else {})
 
     def read_text(self, text: str) -> TextCounts:
         """Return a text that need not be in the index, in the index's terms; others count for its length alone."""
@@ -244,8 +112,8 @@ class LexicalIndex:
     def texts(self, rows_R: Rows) -> TextCounts:
         """Return the terms of R texts of the index."""
         at, numbers, counts = self.by_text.of_rows(rows_R)
-        if not _within(numbers, len(self.terms)):
-            raise _strangers()
+        if not within(numbers, len(self.terms)):
+            raise strangers()
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> list[Hits]:
@@ -287,7 +155,7 @@ class LexicalIndex:
             len(self.terms),
             scores_R,
         ):
-            raise _strangers()
+            raise strangers()
         return scores_R
 
     def expanded(self, query: QueryTerms, found: TextCounts) -> QueryTerms:
@@ -379,7 +247,7 @@ class LexicalIndex:
         Raises:
             ArtifactError: the files do not belong together.
         """
-        with damage_named(f"{LEXICAL}{_SETTINGS}", "the lexical index cannot be read", _HINT):
+        with damage_named(f"{LEXICAL}{_SETTINGS}", "the lexical index cannot be read", BUILD_AGAIN):
             about = parse_json_object(files[_SETTINGS], _SETTINGS)
             settings, stems = LexicalSettings.make(about["settings"]), about["stems"]
             if type(stems) is not bool:
@@ -389,7 +257,7 @@ class LexicalIndex:
         word_letters, word_ends, word_terms, word_counts = (_array(files, name) for name in _WORDS)
         words = WordTable(Terms(word_letters, word_ends), word_terms, word_counts)
         if not (terms.fits and postings.fits and len(starts) == len(ends) + 1 and words.fits(len(terms))):
-            raise _strangers()
+            raise strangers()
         return cls(settings, terms, postings, words, files, stems)
 
     @cached_property
@@ -399,13 +267,8 @@ class LexicalIndex:
             return TextTerms.of(self.postings)
         found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
         if not found.fits or len(found.starts) != len(self) + 1:
-            raise _strangers()
+            raise strangers()
         return found
-
-    @cached_property
-    def _number_of(self) -> Callable[[str], int]:
-        """A function from a term to its number; -1 if no text has the term."""
-        return lru_cache(_READ_WORDS)(self.terms.find)
 
     @cached_property
     def _zeros(self) -> list[Floats]:
@@ -426,12 +289,6 @@ class LexicalIndex:
     def _mean_length(self) -> float:
         lengths = self.postings.lengths
         return float(lengths.mean()) if lengths.any() else 1.0
-
-    def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
-        within = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
-        idf_T: Floats = np.log1p((len(self) - within + 0.5) / (within + 0.5)).astype(np.float32)
-        return idf_T
 
     def _weights(self, query: QueryTerms) -> Floats:
         """Return the weight of each query term in BM25, (T,): its weight in the query times idf."""
@@ -459,21 +316,10 @@ class LexicalIndex:
         return n
 
     @cached_property
-    def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
-        """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
-        postings = self.postings  # not this object, which would keep itself in memory
-
-        def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
-            rows, counts = postings.of_term(number)
-            return read_only(rows), read_only(counts)
-
-        return lru_cache(_READ_WORDS)(find)
-
-    @cached_property
     def _largest_count(self) -> Callable[[int], int]:
         """A function from a term's number to its largest count in a text."""
         postings = self.postings
-        return lru_cache(_READ_WORDS)(lambda number: int(postings.of_term(number)[1].max(initial=1)))
+        return lru_cache(READ_WORDS)(lambda number: int(postings.of_term(number)[1].max(initial=1)))
 
     def _most(self, number: int, weight: np.float32) -> float:
         """Return the most that a term can add to the score of a text."""
@@ -520,7 +366,7 @@ class LexicalIndex:
             new = np.empty(len(rows), np.int32)
             n_new = self._loops.add_gains(rows, counts, self._damping, weight, scores_N, new)
             if n_new < 0:
-                raise _strangers()
+                raise strangers()
             touched.append(new[:n_new])
             seen, done = seen + n_new, done + 1
 
@@ -554,18 +400,8 @@ def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[It
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
     """Read one of the arrays of BM25's index, without a copy. Raises ArtifactError: it is none."""
-    with damage_named(f"{LEXICAL}{name}.npy", "the lexical index cannot be read", _HINT):
+    with damage_named(f"{LEXICAL}{name}.npy", "the lexical index cannot be read", BUILD_AGAIN):
         array = parse_array(files[f"{name}.npy"])
         if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
             raise ValueError(f"{array.dtype} {array.shape}")
         return array
-
-
-def _within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
-    """True if all numbers of terms or rows are from 0 to `count` - 1; those that a query reads are checked at first use."""
-    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
-
-
-def _strangers() -> ArtifactError:
-    """Return the error for files of a lexical index that do not belong together."""
-    return DamageError("the files of the lexical index do not match each other", where=LEXICAL, hint=_HINT)

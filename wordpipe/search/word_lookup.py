@@ -1,0 +1,190 @@
+"""The words of a lexical index: the terms of queries, the texts that contain a word, words as they were meant.
+
+Shapes: N texts, T terms of a query, V terms, W words.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.errors import ArtifactError, DamageError
+from wordpipe.search.analysis import Analyser, folded
+from wordpipe.search.knn import Mask
+from wordpipe.search.knn import Vectors as Floats
+from wordpipe.search.postings import Int32s, Postings, QueryTerms, Terms, read_only
+from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.spelling import Speller, WordTable
+
+LEXICAL = "lexical/"  # the folder of these files within an index artifact
+BUILD_AGAIN = "build the index again: wordpipe index"
+READ_WORDS = 1 << 16  # whose terms an open index remembers
+_BEGUN = 200  # terms that an unfinished word stands for: those of most texts
+_NAMES = 1_000  # terms that are looked at for signs in them
+_SUGGESTED = 5  # words of a query for which others are looked up
+
+
+@dataclass(frozen=True)
+class WordLookup:
+    """The words of N texts, as queries ask for them."""
+
+    settings: LexicalSettings  # with the language that auto came to
+    terms: Terms  # the terms
+    postings: Postings  # where they stand
+    words: WordTable  # the words as written that the terms are made of
+    _files: Mapping[str, bytes] | None = field(default=None, repr=False, compare=False)  # where it was loaded from
+    stems: bool = True  # whether the endings of words were cut off
+
+    def __len__(self) -> int:
+        return len(self.postings.lengths)
+
+    @cached_property
+    def analyser(self) -> Analyser:
+        """The analyser that turns texts into stems."""
+        return Analyser(self.settings.language, stems=self.stems)
+
+    def knows(self, word: str) -> bool:
+        """True if the word stands in any of the texts, in whatever form; stop words stand in none."""
+        return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
+
+    def with_all(self, text: str) -> Mask | None:
+        """Return which texts contain every word of a text in any form, (N,); None where all its words are stop words."""
+        words, found_N = [*self.analyser.words(text)], np.ones(len(self), np.bool_)
+        for forms in words:
+            found_N &= self._with_any(number for term, _ in forms if (number := self._number_of(term)) >= 0)
+        return found_N if words else None
+
+    def beginning(self, prefix: str) -> tuple[Mask, Mask]:
+        """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of such a word.
+
+        The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
+        """
+        here = self.words.beginning(folded(prefix))
+        terms = np.unique(self.words.terms[here])
+        others = np.concatenate([self.words.terms[: here.start], self.words.terms[here.stop :]])
+        is_mixed = np.isin(terms, others)
+        sure = [*terms[~is_mixed].tolist(), *self._names_beginning(prefix)]
+        return self._with_any(sure), self._with_any(terms[is_mixed].tolist())
+
+    def _names_beginning(self, prefix: str) -> list[int]:
+        """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
+        found = self.terms.beginning(prefix.lower().encode("utf-8", "replace"))
+        return [
+            number for number in found[:_NAMES] if not self.terms[number].isalnum() and self.terms[number].isascii()
+        ]
+
+    def _with_any(self, numbers: Iterable[int]) -> Mask:
+        """Return which texts have one of some terms, (N,)."""
+        found_N = np.zeros(len(self), np.bool_)
+        for number in numbers:
+            rows, _ = self._of_term(number)
+            if not within(rows, len(self)):
+                raise strangers()
+            found_N[rows] = True
+        return found_N
+
+    def strangers(self, query: str) -> dict[str, list[str]]:
+        """Return the words of a query that stand in no text, the first few each with the words that it may be meant for.
+
+        Pairs of characters of a script without spaces are no words, and none of these.
+        """
+        words = self.analyser.spaced_words(query)
+        found = [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
+        return {word: self.meant_by(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
+
+    def meant_by(self, word: str) -> list[str]:
+        """Return what a word that stands in no text was most likely meant to be: words of the texts, or two of them."""
+        exact = folded(word)
+        near = self.speller.near(exact)
+        apart = self.speller.apart(exact)
+        return [*near, apart] if apart else near
+
+    @cached_property
+    def speller(self) -> Speller:
+        """What finds the words that a misspelt one was meant to be."""
+        return Speller(self.words)
+
+    def weight_of(self, stem: str) -> float:
+        """Return the idf of a stem; 0 if no text has the stem."""
+        number = self._number_of(stem)
+        return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
+
+    def read(self, query: str, prefixes: Sequence[str] = ()) -> QueryTerms:
+        """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word.
+
+        Args:
+            query: words.
+            prefixes: beginnings of words; all words that begin so weigh together what one word in as many texts weighs.
+        """
+        weights: dict[int, float] = {}
+        for forms in self.analyser.words(query):
+            known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
+            scale = sum(share for _, share in forms) / sum(share for _, share in known) if known else 0.0
+            for number, share in known:
+                weights[number] = weights.get(number, 0.0) + share * scale
+        for prefix in prefixes:
+            for number, share in self._begun(prefix).items():
+                weights[number] = weights.get(number, 0.0) + share
+        numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
+        return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
+
+    def _begun(self, prefix: str) -> dict[int, float]:
+        """Return the terms of words that begin with a prefix, each with its weight in the query.
+
+        The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
+        not come first because it is rare.
+        """
+        exact = folded(prefix)
+        here = self.words.beginning(exact)
+        terms, at = np.unique(self.words.terms[here], return_inverse=True)
+        counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
+        names = np.array(self._names_beginning(prefix)[:_BEGUN], np.int64)
+        terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]].astype(np.int64), names)
+        if not len(terms):
+            return {}
+        within = self.postings.starts[terms + 1] - self.postings.starts[terms]
+        together = min(int(within.sum()), len(self))
+        idf = np.log1p((len(self) - together + 0.5) / (together + 0.5))
+        weights = dict(zip(terms.tolist(), (idf / self._idf(terms)).tolist(), strict=True))
+        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(exact) else -1
+        return weights | ({own: 1.0} if own >= 0 else {})
+
+    def holding(self, query: str) -> Mask | None:
+        """Return which texts hold a term of the query, (N,); None where no text does."""
+        terms = self.read(query).numbers.tolist()
+        return self._with_any(terms) if terms else None
+
+    @cached_property
+    def _number_of(self) -> Callable[[str], int]:
+        """A function from a term to its number; -1 if no text has the term."""
+        return lru_cache(READ_WORDS)(self.terms.find)
+
+    @cached_property
+    def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
+        """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
+        postings = self.postings  # not this object, which would keep itself in memory
+
+        def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
+            rows, counts = postings.of_term(number)
+            return read_only(rows), read_only(counts)
+
+        return lru_cache(READ_WORDS)(find)
+
+    def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
+        """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
+        within = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
+        idf_T: Floats = np.log1p((len(self) - within + 0.5) / (within + 0.5)).astype(np.float32)
+        return idf_T
+
+
+def within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
+    """True if all numbers of terms or rows are from 0 to `count` - 1; those that a query reads are checked at first use."""
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
+
+
+def strangers() -> ArtifactError:
+    """Return the error for files of a lexical index that do not belong together."""
+    return DamageError("the files of the lexical index do not match each other", where=LEXICAL, hint=BUILD_AGAIN)
