@@ -1,9 +1,10 @@
-"""A query as it is searched for: its operators and the rows that they allow, corrected and unfinished words, its mode."""
+"""A query as it is searched for: operators and the rows that they allow, corrected and unfinished words, mode, result."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -136,3 +137,38 @@ def choose_modes(mode: SearchMode, queries: EncodedBatch, lexical: LexicalIndex 
         by_words = tuple(word for word in dict.fromkeys(unknown) if lexical and lexical.knows(word))
         chosen.append(ChosenMode("lexical" if empty else "hybrid", by_words) if by_words else ChosenMode(mode))
     return chosen
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The hits of one query."""
+
+    query: str  # the query
+    # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (the user's,
+    # where the records have one) and metadata (the fields of the record by their names)
+    hits: list[dict[str, Any]]
+    # words that have no vector, with words spelled like them where the encoder is a table of words
+    unknown: dict[str, list[str]] = field(default_factory=dict)
+    # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
+    guessed: list[str] = field(default_factory=list)
+    # those of the unknown that stand in the texts: the query was searched for by words too, or alone
+    by_words: list[str] = field(default_factory=list)
+    mode: SearchMode | None = None  # how an index was searched; None of words
+    # misspelt words that stand in no text, each with the word that was searched for
+    corrected: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
+    searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
+
+
+class QueryKeywords(TypedDict, total=False):
+    """The fields of `QueryOptions` as keywords, for those who check types."""
+
+    mode: Literal["auto", "dense", "lexical", "hybrid"]
+    weight: float | None
+    feedback: int | None
+    exact: bool
+    prefix: bool
+    where: str | None
+    per_document: bool
+    min_score: float | None
+    explain: bool

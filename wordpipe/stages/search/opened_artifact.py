@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +28,11 @@ from wordpipe.artifacts import (
     visible_columns,
 )
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError
-from wordpipe.search import Hits, SearchMode
+from wordpipe.search import Hits
 from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
 from wordpipe.stages.python_calls import public
+from wordpipe.stages.search.asked_query import QueryKeywords, QueryResult
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 DEFAULTS = QueryOptions()
+_FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _CONDITIONS = 8  # whose rows are remembered
 _TO_AN_INDEX = {
     "corpus": "wordpipe embed MODEL CORPUS, and then wordpipe index SENTENCES",
@@ -54,41 +55,6 @@ def _check_number(k: Any) -> None:
         raise ConfigError(
             "the number of hits must be a whole number of at least 1", where="k", got=repr(k), expected="1 or more"
         )
-
-
-@dataclass(frozen=True)
-class QueryResult:
-    """The hits of one query."""
-
-    query: str  # the query
-    # the best first: rank, score, row (its number), and what the row holds: text or word, source, line, …; id (the user's,
-    # where the records have one) and metadata (the fields of the record by their names)
-    hits: list[dict[str, Any]]
-    # words that have no vector, with words spelled like them where the encoder is a table of words
-    unknown: dict[str, list[str]] = field(default_factory=dict)
-    # words that are not in the table, whose vectors were guessed from their letters (character n-grams)
-    guessed: list[str] = field(default_factory=list)
-    # those of the unknown that stand in the texts: the query was searched for by words too, or alone
-    by_words: list[str] = field(default_factory=list)
-    mode: SearchMode | None = None  # how an index was searched; None of words
-    # misspelt words that stand in no text, each with the word that was searched for
-    corrected: dict[str, str] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
-    searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
-
-
-class QueryKeywords(TypedDict, total=False):
-    """The fields of `QueryOptions` as keywords, for those who check types."""
-
-    mode: Literal["auto", "dense", "lexical", "hybrid"]
-    weight: float | None
-    feedback: int | None
-    exact: bool
-    prefix: bool
-    where: str | None
-    per_document: bool
-    min_score: float | None
-    explain: bool
 
 
 class OpenArtifact:
@@ -364,6 +330,27 @@ class OpenIndex(OpenArtifact):
             ]
             for hits in found
         ]
+
+    def _values_named(self, condition: str) -> str:
+        """Return the values of the columns that a query's condition names, of those that have few."""
+        from wordpipe.search import quoted
+
+        listed = []
+        for name, stored in visible_columns(self._columns).items():
+            kind = self._columns.field(stored).type
+            is_listed = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and is_listed):
+                continue
+            values: set[str | int] = set()
+            for batch in read_batches(self.artifact, "index", [stored]):
+                values |= {*batch.column(stored).to_pylist()} - {None}
+                if len(values) > _FEW_VALUES:
+                    break
+            else:
+                texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(values)]
+                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in texts]
+                listed += [f"values of {quoted(name)}: {', '.join(short)}"] if values else []
+        return "; ".join(listed)
 
     def similar(self, row: int, k: int = 10, options: QueryOptions = DEFAULTS) -> list[dict[str, Any]]:
         """Return the k rows of an opened index whose vectors are nearest to the vector of another row.

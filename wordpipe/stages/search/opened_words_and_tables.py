@@ -21,7 +21,8 @@ from wordpipe.errors import ConfigError, WordpipeWarning
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, progress_drawer
-from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex, QueryResult
+from wordpipe.stages.search.asked_query import QueryResult
+from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex
 
 if TYPE_CHECKING:
     from wordpipe.words import WordQuery, WordVectors

@@ -1,7 +1,6 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from wordpipe.artifacts import (
     ENCODER,
@@ -19,11 +17,9 @@ from wordpipe.artifacts import (
     Artifact,
     BundledFiles,
     Kind,
-    read_batches,
     read_fact,
     refuse_without_vectors,
     row_count,
-    visible_columns,
 )
 from wordpipe.encoders import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.errors import ArtifactError, ConfigError, InputError
@@ -42,13 +38,11 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
-from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, choose_modes
+from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryKeywords, QueryResult, choose_modes
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
     OpenIndex,
-    QueryKeywords,
-    QueryResult,
     document_numbers,
 )
 from wordpipe.stages.search.opened_words_and_tables import (
@@ -67,7 +61,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
 
 _BUILD_AGAIN = "build the index again with: wordpipe index"
-_FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
@@ -385,27 +378,6 @@ class OpenTextIndex(OpenIndex):
         if mode == "dense":
             return InputError(what, got=options.where, hint="try other words, or search by words, with --mode lexical")
         return super().nothing_found(options, asked)
-
-    def _values_named(self, condition: str) -> str:
-        """Return the values of the columns that a query's condition names, of those that have few."""
-        from wordpipe.search import quoted
-
-        listed = []
-        for name, stored in visible_columns(self._columns).items():
-            kind = self._columns.field(stored).type
-            is_listed = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-            if not (re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition) and is_listed):
-                continue
-            values: set[str | int] = set()
-            for batch in read_batches(self.artifact, "index", [stored]):
-                values |= {*batch.column(stored).to_pylist()} - {None}
-                if len(values) > _FEW_VALUES:
-                    break
-            else:
-                texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in sorted(values)]
-                short = [value if len(value) <= _VALUE_CHARS else value[: _VALUE_CHARS - 1] + "…" for value in texts]
-                listed += [f"values of {quoted(name)}: {', '.join(short)}"] if values else []
-        return "; ".join(listed)
 
     def _mode(self, options: QueryOptions) -> SearchMode:
         """Return the mode of queries whose words all have vectors."""
