@@ -14,8 +14,8 @@ from wordpipe.search import (
     draw_queries,
     found_by_words,
     measure,
-    postings,
 )
+from wordpipe.search.lexical import postings
 from wordpipe.search.settings import LexicalSettings
 
 N, D = 60, 16

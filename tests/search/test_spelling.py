@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.search import LexicalIndex, spelling
+from wordpipe.search import LexicalIndex, Speller, WordTable, slips_between
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.spelling import Speller, WordTable, slips_between
 
 short = st.text("abc", max_size=6)
 
@@ -108,7 +107,9 @@ def test_few_of_many_words_are_compared_letter_by_letter(monkeypatch):
     letters = np.array([*"etaoinshrdlcumwfgypbvk"])
     words = {"".join(letters[np.minimum(rng.zipf(1.4, n), 22) - 1]) for n in rng.integers(5, 14, 30_000)}
     compared = []
-    monkeypatch.setattr(spelling, "slips_between", lambda one, other, most: compared.append(other) or most + 1)
+    monkeypatch.setattr(
+        "wordpipe.search.lexical.spelling.slips_between", lambda one, other, most: compared.append(other) or most + 1
+    )
     speller = Speller(table(dict.fromkeys(words, 1)))
     for word in sorted(words)[:100]:
         speller.near(word + "xk")

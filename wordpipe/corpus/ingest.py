@@ -39,8 +39,7 @@ _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_de
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
 _NAMED = {"labels": "label", "tags": "tags"}  # heading of counts → the column whose values are counted
-_SHOWN_NAMES = 12
-_MANY_LINES = 20  # two files of as many are rarely that by chance
+_SHOWN_NAMES, _MANY_LINES = 12, 20  # two files with as many lines are rarely equal by chance
 
 
 def _merged(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:

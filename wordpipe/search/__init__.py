@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.search.analysis import Analyser, recognised_language, stemmer
     from wordpipe.search.beir import LatentSpace, Tfidf, read_collection, relevance_model
-    from wordpipe.search.bm25 import LexicalIndex
     from wordpipe.search.build import (
         Built,
         EncodedPart,
@@ -65,6 +63,10 @@ if TYPE_CHECKING:
         chance_vectors,
         nearest,
     )
+    from wordpipe.search.lexical.analysis import Analyser, recognised_language, stemmer
+    from wordpipe.search.lexical.bm25 import LexicalIndex
+    from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between
+    from wordpipe.search.lexical.word_lookup import LEXICAL
     from wordpipe.search.matching import Searched, field_kind, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
@@ -82,6 +84,5 @@ if TYPE_CHECKING:
         update_index,
         with_new_rows,
     )
-    from wordpipe.search.word_lookup import LEXICAL
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -25,10 +25,10 @@ from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import score_ranking, trec_order, unit_rows
 from wordpipe.runtime import Progress, Report
-from wordpipe.search.analysis import Analyser
-from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Hits, VectorTable, best_of
-from wordpipe.search.postings import QueryTerms
+from wordpipe.search.lexical.analysis import Analyser
+from wordpipe.search.lexical.bm25 import LexicalIndex
+from wordpipe.search.lexical.postings import QueryTerms
 
 _RM3_TEXTS, _RM3_TERMS = 10, 10  # as Anserini expands
 _STREAM = 0x151  # separates this draw from every other use of a seed

@@ -1,4 +1,4 @@
-"""Which rows meet the demands of a query: its phrases, its excluded and required words, its fields.
+"""The rows that fulfil the operators of a query: its phrases, its excluded and required words, its fields.
 
 Words are looked up in the postings. A phrase is looked for in the texts of the rows that contain all of its words, so
 that it is found as written. Both give masks of rows, which a search by words or by vectors takes as the rows that it may find.
@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.search.analysis import folded, is_unspaced
-from wordpipe.search.bm25 import LexicalIndex
 from wordpipe.search.knn import Mask, Rows
+from wordpipe.search.lexical.analysis import folded, is_unspaced
+from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 
 _PART = re.compile(r"(\w+)([+#]*)")
@@ -43,7 +43,7 @@ def rows_matching(clause: Clause, searched: Searched, among: Mask | None = None)
 
 
 class _Matcher:
-    """What finds the rows of each kind of clause."""
+    """A finder of the rows of each kind of clause."""
 
     def __init__(self, searched: Searched) -> None:
         self._searched = searched
@@ -178,7 +178,7 @@ def field_kind(kind: pa.DataType) -> FieldKind | None:
 
 
 def field_mask(values: pa.ChunkedArray, clause: FieldIs) -> Mask:
-    """Return the rows whose value a clause asks for, (N,); a row without a value is not among them.
+    """Return the rows whose value a clause asks for, (N,); False for a row without a value.
 
     A text is compared without case and marks: its words must be in the field, next to each other. A list has the value if one
     of its items has.
@@ -201,7 +201,7 @@ def field_mask(values: pa.ChunkedArray, clause: FieldIs) -> Mask:
 
 
 def _test(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the function from one value of a field to whether a clause asks for it."""
+    """Return the function from one value of a field to True if a clause asks for this value."""
     if clause.kind == "flag":
         wanted = (clause.value or "").lower() in ("true", "yes")
         return lambda value: value is wanted
@@ -260,7 +260,7 @@ def _days(written: str) -> tuple[date, date]:
 
 
 def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the test of a text that lies between two others; the upper one includes what begins with it."""
+    """Return the test of a text that lies between two others; texts that begin with the upper one are included."""
     low = None if clause.low is None else folded(clause.low)
     high = None if clause.high is None else folded(clause.high)
 

@@ -96,7 +96,7 @@ Clause = Words | Phrase | Prefix | FieldIs | AllOf | AnyOf | Not
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a query asks for."""
+    """A query as it was read: its words, and the operators that rows must fulfil."""
 
     text: str  # the words that rows are ranked by; empty where the query has none
     clause: Clause | None = None  # what must be true of each row; None: nothing
@@ -309,7 +309,7 @@ def _joined(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item
 
 
 def _negated(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
-    """Return the items without NOT, which changes the sign of the item after it."""
+    """Return the items without NOT, which changes the sign of the next item."""
     found: list[_Item] = []
     is_negative = False
     for item in items:
@@ -360,13 +360,13 @@ def _is_loose(item: _Item) -> bool:
 
 
 def _word(text: str, remark: Callable[[str], None]) -> _Item:
-    """Return a joining word as a plain word, and remark on it."""
+    """Return a joining word as a plain word, with a remark."""
     remark(f"{text} does not stand between two words here: searched as a plain word")
     return _Item("word", text.lower())
 
 
 class _Collected:
-    """What rows are ranked by, collected from the items of a query."""
+    """The words that rows are ranked by, collected from the items of a query."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

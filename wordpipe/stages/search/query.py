@@ -201,7 +201,7 @@ class OpenTextIndex(OpenIndex):
 
     @cached_property
     def asked_rows(self) -> AskedRows:
-        """What reads queries."""
+        """The reader of queries."""
         return AskedRows(self.artifact, self._columns, self.lexical, titled=self._titled)
 
     @property
@@ -216,7 +216,7 @@ class OpenTextIndex(OpenIndex):
         return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
     def close(self) -> None:
-        """Release the index and what was read of it."""
+        """Release the index, its files and its memory."""
         if "asked_rows" in self.__dict__:
             self.asked_rows.close()
         super().close()

@@ -28,7 +28,7 @@ from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
 from wordpipe.errors import ConfigError
-from wordpipe.search.stop_words import WITHOUT_STEMMER, small_words, stop_words
+from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, small_words, stop_words
 from wordpipe.wording import INVISIBLE, visible
 
 _BREAK = r"(?:\r?\n[ \t]*)?"  # behind a hyphen: the word goes on in the next line

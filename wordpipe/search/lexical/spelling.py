@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search.knn import Rows
-from wordpipe.search.postings import Int32s, Terms
+from wordpipe.search.lexical.postings import Int32s, Terms
 
 _SHORTEST, _LONGEST = 4, 32  # letters of a word that is corrected
 _TWO_SLIPS = 6  # letters of a word in which two letters may be wrong
@@ -70,7 +70,7 @@ class WordTable:
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """What finds the words that a misspelt one was meant to be.
+    """A finder of the words that a misspelt word was meant to be.
 
     A word that one slip makes of it goes before one that two make: a letter too many, too few, another one, or two letters in
     the wrong order. Of words that are as near, the more frequent one goes first.

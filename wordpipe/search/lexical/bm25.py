@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
-from wordpipe.search import postings as plain_loops
-from wordpipe.search.analysis import Analyser, recognised_language
-from wordpipe.search.counting import Counted, counted, merged
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
-from wordpipe.search.postings import (
+from wordpipe.search.lexical import postings as plain_loops
+from wordpipe.search.lexical.analysis import Analyser, recognised_language
+from wordpipe.search.lexical.counting import Counted, counted, merged
+from wordpipe.search.lexical.postings import (
     Int32s,
     Postings,
     QueryTerms,
@@ -34,9 +34,9 @@ from wordpipe.search.postings import (
     border_of,
     read_only,
 )
+from wordpipe.search.lexical.spelling import WordTable
+from wordpipe.search.lexical.word_lookup import BUILD_AGAIN, LEXICAL, READ_WORDS, WordLookup, strangers, within
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.spelling import WordTable
-from wordpipe.search.word_lookup import BUILD_AGAIN, LEXICAL, READ_WORDS, WordLookup, strangers, within
 
 _SETTINGS = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
@@ -296,7 +296,7 @@ class LexicalIndex(WordLookup):
 
     def compile(self) -> None:
         """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
-        from wordpipe.search import kernels
+        from wordpipe.search.lexical import kernels
 
         self.__dict__["_loops"] = kernels
         if len(self) and len(self.terms):

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ArtifactError, DamageError
-from wordpipe.search.analysis import Analyser, folded
 from wordpipe.search.knn import Mask
 from wordpipe.search.knn import Vectors as Floats
-from wordpipe.search.postings import Int32s, Postings, QueryTerms, Terms, read_only
+from wordpipe.search.lexical.analysis import Analyser, folded
+from wordpipe.search.lexical.postings import Int32s, Postings, QueryTerms, Terms, read_only
+from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.spelling import Speller, WordTable
 
 LEXICAL = "lexical/"  # the folder of these files within an index artifact
 BUILD_AGAIN = "build the index again: wordpipe index"
@@ -29,7 +29,7 @@ _SUGGESTED = 5  # words of a query for which others are looked up
 
 @dataclass(frozen=True)
 class WordLookup:
-    """The words of N texts, as queries ask for them."""
+    """The words of N texts, for queries to look up."""
 
     settings: LexicalSettings  # with the language that auto came to
     terms: Terms  # the terms
@@ -58,7 +58,7 @@ class WordLookup:
         return found_N if words else None
 
     def beginning(self, prefix: str) -> tuple[Mask, Mask]:
-        """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of such a word.
+        """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of this word.
 
         The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
         """
@@ -96,7 +96,7 @@ class WordLookup:
         return {word: self.meant_by(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
 
     def meant_by(self, word: str) -> list[str]:
-        """Return what a word that stands in no text was most likely meant to be: words of the texts, or two of them."""
+        """Return the words, or two words with a space, that a word of no text was most likely meant to be."""
         exact = folded(word)
         near = self.speller.near(exact)
         apart = self.speller.apart(exact)
@@ -104,7 +104,7 @@ class WordLookup:
 
     @cached_property
     def speller(self) -> Speller:
-        """What finds the words that a misspelt one was meant to be."""
+        """The finder of the words that a misspelt word was meant to be."""
         return Speller(self.words)
 
     def weight_of(self, stem: str) -> float:

@@ -9,10 +9,10 @@ from itertools import chain, islice
 
 import numpy as np
 
-from wordpipe.search.analysis import END, Analyser
 from wordpipe.search.knn import Rows
-from wordpipe.search.postings import Int32s, Postings, Terms
-from wordpipe.search.spelling import WordTable
+from wordpipe.search.lexical.analysis import END, Analyser
+from wordpipe.search.lexical.postings import Int32s, Postings, Terms
+from wordpipe.search.lexical.spelling import WordTable
 
 _BLOCK = 4_096  # texts whose words are counted at a time
 _REMEMBERED = 1 << 20  # runs whose terms are remembered
@@ -20,7 +20,7 @@ _REMEMBERED = 1 << 20  # runs whose terms are remembered
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What N texts consist of."""
+    """The terms, postings and words of N texts."""
 
     terms: Terms
     postings: Postings
