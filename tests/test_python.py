@@ -430,7 +430,7 @@ def test_another_kind_is_refused(built):
 def test_what_has_no_encoder_and_cannot_be_asked_says_so(built, kind):
     with wordpipe.open(built / kind) as opened:
         for call in (lambda: opened.encode(["a"]), lambda: opened.dim):
-            with pytest.raises(ArtifactError, match="no encoder"):
+            with pytest.raises(ArtifactError, match="no text encoder"):
                 call()
         with pytest.raises(ArtifactError, match="cannot be searched"):
             opened.query("sea")
@@ -485,7 +485,7 @@ def test_more_texts_than_are_encoded_at_once(built, monkeypatch):
 
 def test_texts_without_a_vector_are_zero_and_said(built):
     with wordpipe.open(built / "words") as words:
-        with pytest.warns(UserWarning, match="2 of 3 texts have no vector") as warned:
+        with pytest.warns(UserWarning, match="2 of 3 texts have no token") as warned:
             vectors = words.encode(["", TITLE, "qqqqq"])
         assert warned[0].filename == __file__
         assert vectors.any(axis=1).tolist() == [False, True, False]
@@ -550,7 +550,7 @@ def test_an_index_over_words_is_asked_and_encodes_nothing(built, tmp_path):
         assert "flat" in repr(index)
         assert len(index.query("water", k=3)) == 3
         assert index.dim == 24
-        with pytest.raises(ArtifactError, match="no encoder of texts; got index"):
+        with pytest.raises(ArtifactError, match="no text encoder; got index"):
             index.encode(["the sea"])
 
 

@@ -216,7 +216,7 @@ def test_a_fitted_transform_is_kept_until_a_fifth_has_changed(built, tmp_path, t
         said = cli(*args)
         assert said.code == 0, said.err
         assert (
-            " is kept: " if kept else "cannot be kept and cannot be undone, so all texts are embedded again"
+            " is kept; " if kept else "cannot be kept and cannot be undone, so all texts are embedded again"
         ) in said.err
         assert all(text.startswith("bread ") for text in encoded) == kept
         with Artifact(tmp_path / "s") as made:

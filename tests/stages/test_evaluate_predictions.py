@@ -304,7 +304,7 @@ def test_a_label_that_cannot_be_one_is_named_by_line(coloured, named):  # noqa: 
 def test_what_does_not_go_together_is_refused(coloured, named, tmp_path):  # noqa: F811
     one = stored(tmp_path, "classifier", single_rows(9, 7), "label")
     other = stored(tmp_path, "classifier", single_rows(9, 8), "label", name="other")
-    with pytest.raises(ArtifactError, match="other texts"):
+    with pytest.raises(ArtifactError, match="different texts"):
         evaluated([one, other])
     with pytest.raises(ConfigError, match="the labels stored in their artifact"):
         evaluated(one, rows_of(3))

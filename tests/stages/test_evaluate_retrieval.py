@@ -195,4 +195,4 @@ def test_an_encoder_that_learned_from_pairs_is_not_sent_to_be_trained():
     (said,) = retrieval._advice(systems)
     assert said == "enc: compared with BM25, 2 searches, nDCG@10 is +3.00 points (p 0.0020)"
     dense["facts"]["learned_from_pairs"] = False
-    assert "enc: not trained for search" in [*retrieval._advice(systems)][1]
+    assert "not trained for search: enc" in [*retrieval._advice(systems)][1]

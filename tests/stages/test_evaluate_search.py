@@ -127,7 +127,7 @@ def test_files_of_questions(index, tmp_path, name, text):
         (b"question,id,id\nsalt,sea-2,sea-1\n", "a field occurs twice; got id"),
         (b"question\tid\tID\nsalt\tsea-2\tsea-1\n", "a field occurs twice"),
         (b"query,Query,title\nsalt,bees,Salt\n", "a field occurs twice"),
-        (b'{"question": "salt", "id": "sea-2", "id": "sea-1"}\n', "has the name 'id' twice"),
+        (b'{"question": "salt", "id": "sea-2", "id": "sea-1"}\n', "the name 'id' occurs twice"),
         (b'{"question": "salt", "id": "sea-2", "Id": "sea-1"}\n', "a field occurs twice"),
         ("question,id\nsalt,sea-2\n".encode("utf-16"), "got UTF-16"),
         (b"PAR1\x15\x04\xff\x00", "got Parquet"),

@@ -217,7 +217,7 @@ def test_the_order_of_two_files_is_part_of_the_recipe(here):
     one, other = (wordpipe.ingest(names, parallel=True, output="o", **ALL) for names in (["a", "b"], ["b", "a"]))
     assert one.recipe != other.recipe
     assert pairs_of("o") == [("1", "x"), ("2", "y")]
-    with pytest.raises(ConfigError, match="two files of lines"):
+    with pytest.raises(ConfigError, match="two text files"):
         wordpipe.ingest([{"text": "x"}], parallel=True, output="o")
 
 

@@ -207,7 +207,7 @@ def test_generate_says_which_prefixes_there_are(model):
     opened = wordpipe.open_model(model)
     assert (opened.prefix, opened.prefix_field, sorted(opened.prefixes)) == ("", "task", ["say", "turn round: "])
     (note,) = TargetWriter(opened, GenerateSettings()).notes
-    assert '--prefix: "turn round: ", "say"' in note or '--prefix: "say", "turn round: "' in note
+    assert '--prefix (known: "turn round: ", "say")' in note or '--prefix (known: "say", "turn round: ")' in note
     assert TargetWriter(opened, GenerateSettings(prefix="say")).notes == []
 
 

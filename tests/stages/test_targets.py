@@ -396,7 +396,7 @@ def test_a_target_vocabulary_without_a_tokenizer_is_refused(tokenizer, tmp_path)
 def test_a_model_without_an_end_is_refused(models):
     opened = open_model(models["t5"])
     bare = type(opened)(**vars(opened) | {"special": {}})
-    with pytest.raises(ArtifactError, match="no token that ends a text"):
+    with pytest.raises(ArtifactError, match="no token for the end of a text"):
         TargetWriter(bare, GenerateSettings(**QUICK))
 
 

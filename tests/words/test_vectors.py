@@ -46,7 +46,7 @@ def test_what_is_no_word_of_it() -> None:
     assert words.index("b") == 1
     with pytest.raises(IndexError):
         words[2]
-    with pytest.raises(AssertionError, match="no text"):
+    with pytest.raises(AssertionError, match="must be strings"):
         WordList(["\ud800"])
 
 
