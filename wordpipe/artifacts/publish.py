@@ -251,7 +251,7 @@ def check_replaceable(target: Path, kind: str) -> None:
         return
     if MANIFEST not in there:
         what = f"the folder is not an artifact and contains other files ({there[0]}, …)"
-        hint = f"{ELSEWHERE}; if this folder is the rest of an old artifact, remove the folder"
+        hint = f"{ELSEWHERE}; if this folder is what remains of an old artifact, remove the folder"
         raise StorageError(what, where=target, hint=hint)
     claims = _claims(target)
     if claims is None:  # browser extensions and web pages have a manifest.json too

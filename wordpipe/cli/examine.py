@@ -170,7 +170,7 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
     example="wordpipe plot run/model -o curve.png\nwordpipe plot run/adamw run/muon --axis steps --log -o both.svg\n"
     "wordpipe plot run/model",
     json="Print one JSON object on stdout, with all logged values.",
-    quiet="Print nothing but errors (and the lines of text).",
+    quiet="Print only errors and the lines of text.",
     verify="artifacts'",
 )
 @click.argument("trained", nargs=-1, required=True, metavar="MODEL|WORDS...", type=PATH)

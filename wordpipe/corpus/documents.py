@@ -433,7 +433,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
                 ledger.add("spans_dropped_blank", lost)
                 place = f"{record.source}:{record.line}"
                 ledger.warn(
-                    "blank_spans", "spans that contain only the white space before or after a text were skipped; the first "
+                    "blank_spans", "spans with only white space at the begin or the end of a text were skipped; the first "
                     f"one is at {place}",
                 )  # fmt: skip
     # without a text a pair is counted below, and of others the title is the text

@@ -207,7 +207,7 @@ def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
     with storage_errors(folder):
         places = [folder] if is_artifact(folder) else [*_places(folder, _DEPTH)][: _MOST + 1]
     if not places:
-        hint = "to make the artifacts of a pipeline: wordpipe run; the key workdir in wordpipe.toml names their folder"
+        hint = "wordpipe run makes the artifacts of a pipeline; workdir in wordpipe.toml is the folder of the artifacts"
         raise InputError("this folder does not contain any artifacts", where=folder, hint=hint)
     notes = (
         [f"the folder contains more than {_MOST} artifacts; the report shows only the first {_MOST}"]

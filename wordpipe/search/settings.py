@@ -165,7 +165,7 @@ class IndexSettings(LexicalSettings, UnitSettings):
     seed: int = setting(1, "seed for graph levels, k-means and held-out queries", ge=0, lt=2**31, expert=True)
     threads: int = setting(
         0,
-        "number of threads; 0 = one per core; an hnsw index has the same bytes every time only with 1 thread",
+        "number of threads; 0 = one per core; with more than 1 thread, an hnsw index has other bytes every time",
         ge=0,
         recipe=False,
     )
@@ -175,7 +175,7 @@ class IndexSettings(LexicalSettings, UnitSettings):
     nprobe: int = setting(0, "number of lists that a search reads; 0 = as many as the recall needs", ge=0, expert=True)
     refine: int = setting(
         0,
-        "number of candidates per hit that ivf-pq compares by their full vectors; 0 = as many as the recall needs",
+        "for ivf-pq: number of candidates per hit whose full vectors are compared; 0 = as many as are needed for --recall",
         ge=0,
         expert=True,
     )

@@ -455,7 +455,7 @@ class ElectraSettings(Masks, FromWords, Mixers, Positioned, SharedLayers, Pretra
         expert=True,
     )  # fmt: skip
     mask_rate: float = setting(
-        0.15, "share of the tokens that the generator must predict", gt=0, le=0.9, section="Masks", expert=True
+        0.15, "fraction of the tokens that the generator must predict", gt=0, le=0.9, section="Masks", expert=True
     )
     mask_share: float = setting(
         1.0, "share of the tokens to predict that are replaced by [MASK]; 1 = all", ge=0, le=1, option=False,

@@ -110,7 +110,7 @@ class Word2VecSettings(Settings):
     negatives: int = setting(5, "number of noise words per window, for loss = ns", ge=1, le=1000, expert=True)
     ns_exponent: float = setting(
         0.75,
-        "for loss = ns: a noise word's probability is proportional to its count to this power",
+        "for loss = ns: exponent E; a noise word is drawn with a probability proportional to its count ^ E",
         ge=-2,
         le=2,
         expert=True,

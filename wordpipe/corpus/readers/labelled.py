@@ -248,7 +248,7 @@ def squad_records(parts: Iterable[str], fields: Fields, *, longest: int) -> Iter
             if not isinstance(context, str) or not isinstance(questions, list):
                 fields.bad(
                     "paragraph", "a paragraph has no passage or no questions", place, place=f"article {place}",
-                    got=_keys(paragraph), expected="the keys context (a string) and qas (a list)",
+                    got=_keys(paragraph), expected="an object with \"context\": a string, and \"qas\": a list",
                 )  # fmt: skip
                 continue
             for question in questions:

@@ -115,7 +115,7 @@ def ingest(
         job.threads = 1
         # Find the sources. A stream is hashed while it is read, as it cannot be read twice.
         if chosen.parallel and rows is not None:
-            hint = 'give pairs as {"text": …, "text_b": …} with text_b="text_b"'
+            hint = 'give each pair as {"text": …, "text_b": …}, and the option text_b="text_b"'
             raise ConfigError("parallel reads two text files, not records", got="records", hint=hint)
         found = (
             expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)

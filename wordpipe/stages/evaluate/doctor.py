@@ -417,7 +417,7 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
     """Return the state that `doctor` gives the search by vectors, compared with words."""
     dense, lexical = ndcg_at_10["dense"], ndcg_at_10["lexical"]
     if max(dense, lexical) < _FOUND:
-        return "unknown", "neither vectors nor words find the texts, so this test says nothing about the vectors"
+        return "unknown", "search by vectors and search by words find too little, so this test cannot judge the vectors"
     if dense < lexical / 2:
         return "sick", "vectors find less than half as much as words find"
     if dense < lexical - _NOISE:

@@ -57,7 +57,7 @@ _WAYS = {
 _FEW = 100  # questions
 _DEPTH = 10  # of recall
 _QUESTION, _RIGHT = ("question", "query"), ("id", "title")
-_EXPECTED = "a question and the id or title of a right answer, separated by a tab; or columns question and id or title"
+_EXPECTED = "a question, a tab, and the id (or title) of a right answer; or a table with question and id (or title)"
 Array = npt.NDArray[np.float64]
 
 

@@ -104,8 +104,8 @@ class PredictionsEvaluationSettings(Settings):
     )
     split: Literal["train", "valid", "test", "all"] | None = setting(
         None,
-        "part of the corpus to evaluate on; default: the first that exists of test, valid (only if the model was "
-        "trained on this corpus) and all",
+        "part of the corpus to evaluate on; default: test; without a part test: valid, if the model was trained on "
+        "this corpus, else all",
     )
     device: Device = setting("auto", "device that runs the model; auto: the fastest available")
     threads: int = setting(0, "CPU threads, 0 = one per core", ge=0, le=1024, expert=True)

@@ -212,7 +212,7 @@ class OpenTextIndex(OpenIndex):
     @property
     def _titled(self) -> bool:
         """True if titles are searched with their texts."""
-        settings = self._encoder_facts["settings"]
+        settings = self._encoder_facts["settings"] if self.has_vectors else self.artifact.manifest.settings
         return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class OpenTextIndex(OpenIndex):
     def _found_of(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
         """Return the hits of queries that may find the same rows and have the same unfinished words."""
         rows, prefixes = asked[0].rows, asked[0].prefixes
-        if not prefixes and not asked[0].words.strip() and rows is not None:
+        if rows is not None and not prefixes and not self.lexical.analyser(asked[0].words):  # no words but stop words
             return [self._listed(asked[0], k, options)]
         texts = [one.words for one in asked]
         chosen, results, batch = self.found(texts, k, options, rows=rows, prefixes=prefixes)

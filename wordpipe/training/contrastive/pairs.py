@@ -194,8 +194,8 @@ def _pair_notes(counts: dict[str, int], settings: EncoderSettings) -> list[str]:
         (
             "crop",
             "documents_too_short_to_crop",
-            "{n:,} of {n_documents:,} documents have fewer than {least} words. For these documents, two copies of a "
-            "sentence, with different words removed, are used in place of crop pairs.",
+            "{n:,} of {n_documents:,} documents have fewer than {least} words. For these documents, a pair is two "
+            "copies of one sentence with different words removed.",
         ),
     )
     return [

@@ -192,7 +192,7 @@ class Contrast(Settings):
         "examples", gt=0, le=10, section="The loss", expert=True,
     )  # fmt: skip
     false_negatives: Literal["keep", "drop"] = setting(
-        "drop", "drop: texts of the same document and identical texts are not used as negative examples of each other; "
+        "drop", "drop: a text is no negative example for a text of the same document or an identical text; "
         "keep: all texts of a step are negative examples", expert=True,
     )  # fmt: skip
     max_similarity: float = setting(
@@ -466,7 +466,11 @@ _ENCODER = (
 )
 _IDLE_PACE: tuple[Idle, ...] = (
     (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd uses decay"),
-    (("min_lr_frac",), lambda one: one.schedule == "constant", "the learning rate of schedule = constant never falls"),
+    (
+        ("min_lr_frac",),
+        lambda one: one.schedule == "constant",
+        "with schedule = constant, the learning rate never decreases",
+    ),
 )
 _IDLE_TABLE: tuple[Idle, ...] = (
     (

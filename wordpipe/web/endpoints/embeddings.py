@@ -140,7 +140,7 @@ class Embed(Endpoint):
     dimensions: int | None = _dimensions_param()
     normalize: bool = param(True, "must be true, because all vectors have length 1")
     truncate: bool = param(False, "has no effect, because long texts are encoded as in `wordpipe embed`")
-    prompt_name: str | None = param(None, "must not be given, because wordpipe has no named prompts")
+    prompt_name: str | None = param(None, "not supported, because wordpipe has no named prompts")
 
     def validate(self) -> None:
         """Refuse parameters of text-embeddings-inference that wordpipe does not support. Raises ConfigError."""

@@ -142,7 +142,7 @@ class Similar(Endpoint):
     row: int | None = param(
         None, "number of the row", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0}
     )
-    id: str | None = param(None, "id of the record, instead of row", each=True)
+    id: str | None = param(None, "id of the record; give either id or row", each=True)
     k: int = _hits_param()
     index: str | None = artifact_param("an index of texts")
     f: Chosen = _chosen_param()

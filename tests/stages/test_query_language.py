@@ -1,0 +1,123 @@
+"""Queries in the search language: from Python, in a shell, over HTTP, by words alone and with vectors."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wordpipe
+from wordpipe.errors import InputError
+from wordpipe.search.settings import QueryOptions
+
+ROWS = [
+    ("a1", "en", 1999, "Progress", "A progress bar for the terminal."),
+    ("a2", "en", 2005, "Bars", "The bar made good progress; progress bars followed."),
+    ("a3", "de", 2010, "Boiler", "Warm water from the boiler."),
+    ("a4", "en", 2020, "Water", "Cold water of the river, without any heating."),
+    ("a5", "en", 2021, "Kubernetes", "A client for Kubernetes and its pods."),
+    ("a6", "zh", 2022, "学习", "我喜欢机器学习和自然语言。"),
+    ("a7", "fr", 2023, "Café", "Un café à Paris; write an e-mail to the café."),
+    ("a8", "en", 2024, "Quoting", "To be, or not to be: that is the question about many LLMs."),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("language")
+    names = ("id", "lang", "year", "title", "text")
+    records = [dict(zip(names, row, strict=True)) for row in ROWS]
+    wordpipe.ingest(records, output=folder / "corpus", valid=0)
+    wordpipe.index(folder / "corpus", output=folder / "index", unit="document")
+    return folder / "index"
+
+
+ASKED = [
+    ('"progress bar"', ["a1"]),
+    ("progress bar", ["a1", "a2"]),
+    ('-"progress bar" progress', ["a2"]),
+    ("water -boiler", ["a4"]),
+    ("water +boiler", ["a3"]),
+    ("water NOT boiler", ["a4"]),
+    ("boiler OR kubernetes", ["a3", "a5"]),
+    ("(cold water) OR boiler", ["a3", "a4"]),
+    ("cold AND water", ["a4"]),
+    ("water lang:de", ["a3"]),
+    ("lang:de", ["a3"]),
+    ("year:2020..2021", ["a4", "a5"]),
+    ("water year:>=2015", ["a4"]),
+    ("water -lang:de", ["a4"]),
+    ("id:a7", ["a7"]),
+    ("title:boiler", ["a3"]),
+    ("kube*", ["a5"]),
+    ("kuberntes client", ["a5"]),
+    ("boilr", ["a3"]),
+    ("机器学习", ["a6"]),
+    ('"机器学习"', ["a6"]),
+    ("cafe", ["a7"]),
+    ("email", ["a7"]),
+    ("LLM", ["a8"]),
+    ('"to be or not to be"', ["a8"]),
+    ('"be to"', []),
+    ("-water lang:de", []),
+]
+
+
+@pytest.mark.parametrize(("query", "ids"), ASKED)
+def test_a_query_finds_the_rows_that_it_asks_for(index, query, ids):
+    assert sorted(hit["id"] for hit in wordpipe.query(index, query)) == ids
+
+
+def test_the_server_answers_alike_and_says_what_it_did(index, serving):
+    client = serving(index)
+    for query, ids in ASKED:
+        found = client.get("/search", params={"q": query, "format": "json"}).json()
+        assert sorted(hit["id"] for hit in found["hits"]) == ids
+    found = client.get("/search", params={"q": 'kuberntes "x', "format": "json"}).json()
+    assert found["corrected"] == {"kuberntes": "kubernetes"}
+    assert found["remarks"] == ["a quotation mark is not closed: the words after it are searched as plain words"]
+    begun = client.get("/search", params={"q": "cold wat", "prefix": 1, "format": "json"}).json()
+    assert [hit["id"] for hit in begun["hits"]][:1] == ["a4"]
+    counted = client.get("/facets", params={"q": "water -boiler"}).json()
+    assert counted["rows"] == 1
+
+
+def test_the_command_line_reads_minus_words_and_says_what_it_corrected(index, cli):
+    found = cli("query", index, "water", "-boiler", "--json")
+    assert [json.loads(line)["id"] for line in found.out.splitlines()] == ["a4"]
+    told = cli("query", index, "kuberntes")
+    assert (
+        "searched for kubernetes instead of kuberntes, which no text contains; --exact searches for kuberntes"
+        in told.err
+    )
+    exact = cli("query", index, "kuberntes", "--exact")
+    assert exact.code == 3
+    assert "unknown: kuberntes (did you mean kubernetes?)" in exact.err
+    signs = cli("query", index, '"progress bar"', "--exact", "--json")
+    assert {json.loads(line)["id"] for line in signs.out.splitlines()} == {"a1", "a2"}
+    nothing = cli("query", index, "+water +kubernetes")
+    assert "no row fulfils all operators of the query" in nothing.err
+
+
+def test_an_unfinished_word_finds_what_it_may_become(index):
+    assert [hit["id"] for hit in wordpipe.query(index, "kub", prefix=True)] == ["a5"]
+    assert wordpipe.query(index, "kub") == []
+    assert wordpipe.query(index, "water boi", prefix=True)[0]["id"] == "a3"
+
+
+def test_operators_hold_in_every_mode(built):
+    with wordpipe.open(built / "index", "index") as opened:
+        for mode in ("dense", "lexical", "hybrid"):
+            hits = opened.query('sea -moon "the sea"', 20, mode=mode)
+            assert hits
+            assert not any("moon" in f"{hit['title']} {hit['text']}".lower().split() for hit in hits)
+            assert all("the sea" in " ".join(f"{hit['title']}\n{hit['text']}".lower().split()) for hit in hits)
+        error = opened.nothing_found(QueryOptions(), "+qxqxqx sea")
+        assert isinstance(error, InputError)
+        assert "no row fulfils all operators" in str(error)
+        explained = opened.query("sea +water", 3, mode="hybrid", explain=True)
+        assert all("lexical" in hit["explain"] or "dense" in hit["explain"] for hit in explained)
+        plain, again = opened.query_all(["sea water", "sea -qxqxqx water"], 5)
+        assert [hit["row"] for hit in plain.hits] == [hit["row"] for hit in again.hits]
+        np.testing.assert_allclose(
+            [hit["score"] for hit in plain.hits], [hit["score"] for hit in again.hits], atol=1e-5
+        )
