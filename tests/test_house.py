@@ -284,7 +284,6 @@ LARGE_FILES = {
     "wordpipe/stages/estimate.py": "what making an artifact takes: sizes, a rule for each command, speeds that are remembered",
     "wordpipe/pipeline/run.py": "a pipeline: which of its stages are stale and why, and their making",
     "wordpipe/runtime.py": "the machine that a run is on: signals, threads, device, memory, folder; reports of progress",
-    "wordpipe/stages/job.py": "the making of one artifact: its inputs, files, figures and publication",
     "wordpipe/search/filters.py": "a condition on rows: what it may say, what is wrong with it, what would be right",
     "wordpipe/stages/evaluate/pairs_and_labels.py": "texts evaluated on, with what is right: pairs, labelled texts",
     "wordpipe/stages/evaluate/doctor.py": "a space of vectors: how healthy it is, what it finds, what would mend it",

@@ -93,7 +93,7 @@ def test_two_processes_have_the_weights_of_one(options, built, tmp_path):
 
 
 def test_workers_of_a_training_are_for_ray(built, tmp_path):
-    with pytest.raises(ConfigError, match="--workers does not work with train clm"):
+    with pytest.raises(ConfigError, match="train clm takes no --workers"):
         wordpipe.train_clm(built / "tokens", output=tmp_path / "m", run=RunOptions(workers=2), **SMALL)
 
 

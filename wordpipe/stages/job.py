@@ -407,9 +407,8 @@ def open_job(kind: Kind, output: PathLike, settings: Settings, run: RunOptions |
         # what earlier runs left
         job = Job(kind, target, settings, run, stack, as_path(output))
         if remote is not None and remote.has_unsent:
-            what = f"this run will replace the artifact in {target}, which an earlier run made but did not send"
-            hint = f"to send that artifact, stop this run and use: wordpipe copy {target} {job.target}"
-            job.note(f"{what}; {hint}", always=True)
+            what = f"this run will replace the artifact in {target}, which was not sent; to send that artifact, stop this run"
+            job.note(f"{what} and use: wordpipe copy {target} {job.target}", always=True)
         for state in job.states():
             if state.is_symlink():  # what it leads to is not ours
                 what = "the folder of the unfinished work is a symbolic link"
@@ -451,10 +450,7 @@ def _refuse_whole(settings: Settings, run: RunOptions) -> None:
         return
     command, given = COMMANDS[settings.command], settings.manifest()
     if command.joined:
-        what, hint = (
-            f"--workers does not work with {command.name}",
-            "for several processes, use --engine ray or torchrun",
-        )
+        what, hint = f"{command.name} takes no --workers", "for several processes, use --engine ray or torchrun"
         raise ConfigError(what, where="workers", got=run.workers, expected="none", hint=hint)
     if not command.shards(given):
         usual = {name: one.default for name, one in settings.model_fields.items()}
