@@ -140,7 +140,7 @@ def test_a_file_where_an_artifact_is_needed(fails, tmp_path):
         ("train", "word2vec", "run/model"),
         ("embed", "run/tokens", "run/corpus"),
         ("embed", "run/model", "run/tokens"),
-        ("index", "run/corpus"),
+        ("index", "run/tokens"),
         ("tokenize", "run/words"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +117,7 @@ def _of_the_manifest(stage: str, how: str) -> Act:
         elif how == "empty":
             path.write_bytes(b"")
         elif how == "newer":
-            path.write_text(path.read_text().replace('"format": 2', '"format": 99'))
+            path.write_text(re.sub('"format": [0-9]+', '"format": 99', path.read_text(), count=1))
         elif how == "extra":
             (place / "extra.bin").write_bytes(b"what nobody knows")
         room.fired += 1
