@@ -192,7 +192,9 @@ def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path
 def test_a_word_that_no_text_has_is_always_told(cli, index):
     found = cli("query", index, "salt watre", "-k", 1, "--mode", "lexical")
     assert found.code == 0
-    assert found.err.startswith("unknown: watre (did you mean water")
+    assert found.err == "searched for water instead of watre, which no text contains; --exact searches for watre\n"
+    exact = cli("query", index, "salt watre", "-k", 1, "--mode", "lexical", "--exact")
+    assert exact.err.startswith("unknown: watre (did you mean water")
     assert cli("query", index, "salt water", "-k", 1, "--mode", "lexical").err == ""
 
 

@@ -159,10 +159,15 @@ def test_texts_that_are_cut_together_have_the_runs_of_each(texts):
     analyser = Analyser("none")
     found = [list[str]() for _ in texts]
     for numbers, runs in analyser.all_runs(texts):
-        parts = "\n".join(runs).split("\x1e") if runs else [""]
-        for number, part in zip(numbers, parts, strict=True):
-            found[number] = [run for run in part.strip("\n").split("\n") if run]
-    assert ["".join(runs).split() for runs in found] == ["".join(analyser.runs(text)).split() for text in texts]
+        at = iter(numbers)
+        number = next(at)
+        for run in runs:
+            if run == "\x1e":
+                number = next(at)
+            else:
+                found[number].append(run)
+        assert next(at, None) is None
+    assert found == [analyser.runs(text) for text in texts]
 
 
 @pytest.mark.parametrize(

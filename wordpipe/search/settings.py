@@ -254,9 +254,9 @@ class QueryOptions(Settings):
         metavar="N",
     )
     exact: bool = setting(
-        False, "search for the words exactly as typed: signs are no operators, and misspelt words are not corrected"
+        False, "search for the words as typed; signs are no operators, and misspelt words are not corrected"
     )
-    prefix: bool = setting(False, "the last word may be unfinished: words that begin with it are searched for, too")
+    prefix: bool = setting(False, "the last word may be unfinished; words that begin with it are searched for, too")
     where: str | None = setting(
         None,
         "return only rows for which this condition is true, for example year > 2000; `wordpipe show INDEX` lists the "

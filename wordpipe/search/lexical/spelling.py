@@ -68,7 +68,7 @@ class WordTable:
         return [self.words[at].decode("utf-8", "replace") for at in best.tolist()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Speller:
     """A finder of the words that a misspelt word was meant to be.
 

@@ -466,11 +466,7 @@ _ENCODER = (
 )
 _IDLE_PACE: tuple[Idle, ...] = (
     (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd uses decay"),
-    (
-        ("min_lr_frac",),
-        lambda one: one.schedule == "constant",
-        "with schedule = constant, the learning rate never decreases",
-    ),
+    (("min_lr_frac",), lambda one: one.schedule == "constant", "schedule = constant never lowers the learning rate"),
 )
 _IDLE_TABLE: tuple[Idle, ...] = (
     (
