@@ -266,7 +266,7 @@ def test_json_has_what_the_readme_says(built, tmp_path, cli):
         "metrics",
     }
     said = [line[:16] for line in result.err.splitlines() if line[:1] != "["]  # a slow machine shows its progress
-    assert said == ["language of the ", "--mode auto sear", "for comparison, "]  # a line for each message
+    assert said == ["language of the ", "vectors help her"]  # a line for each message
     assert cli("index", built / "sentences", "-o", tmp_path / "i", "-q").err == ""
 
 

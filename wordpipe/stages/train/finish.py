@@ -38,7 +38,7 @@ def finish(trained: PathLike, *, cool_down: bool = False, run: RunOptions | None
         ...     wordpipe.finish("run/model")
         ... except wordpipe.ArtifactError as error:
         ...     print(error.what)
-        there is no stopped training here: the training is finished
+        there is no stopped training here, because the training is finished
     """
     stopped = _stopped_run(as_path(trained))
     command, settings, arguments = _call_of(stopped)
