@@ -269,8 +269,8 @@ class QueryOptions(Settings):
     per_document: bool = setting(False, "return only the best row of each document")
     min_score: float | None = setting(
         None,
-        "omit hits with a lower score; the score is a cosine with --mode dense, BM25 with --mode lexical, and relative "
-        "to the best hit in hybrid mode",
+        "omit hits with a lower score, relative to the best hit in hybrid mode; with --mode dense the score is a cosine, "
+        "with --mode lexical it is BM25",
         metavar="SCORE",
     )
     explain: bool = setting(False, "show which words contributed to each score; --json shows all details")
