@@ -144,14 +144,14 @@ def read_question(query: str, fields: Mapping[str, FieldKind], *, is_unfinished:
 
 def _size(clauses: Sequence[Clause]) -> int:
     """Return the number of clauses that have no parts."""
-    return sum(
-        _size(clause.parts)
-        if isinstance(clause, AllOf | AnyOf)
-        else _size([clause.part])
-        if isinstance(clause, Not)
-        else 1
-        for clause in clauses
-    )
+    return sum(_size(parts) if (parts := _parts_of(clause)) else 1 for clause in clauses)
+
+
+def _parts_of(clause: Clause) -> Sequence[Clause]:
+    """Return the clauses that a clause is made of; none of a simple one."""
+    if isinstance(clause, AllOf | AnyOf):
+        return clause.parts
+    return [clause.part] if isinstance(clause, Not) else []
 
 
 class _Lexer:
@@ -235,18 +235,15 @@ class _Lexer:
         else:
             end = self._word_end(value_at) if value_at < len(self._query) else value_at
             value = self._query[value_at:end].strip()
-        item = _Item("field", f"{name} {value}", clause=_field_is(name, kind, value))
-        if not value or item.clause is None:
+        clause = _field_is(name, kind, value)
+        if not value or clause is None:
             expected = {"number": "a number", "date": "a date such as 2024-05", "flag": "true or false"}.get(kind)
             if value and expected:
                 shown = value[:_SHOWN]
                 self._remark(f"the field {name} needs {expected}, not {shown!r}: searched as plain words")
             return _Item("word", self._query[at:end]), end
-        if name.casefold() in ("title", "text") and item.clause.value is not None:
-            item.text = item.clause.value
-        else:
-            item.text = ""
-        return item, end
+        ranked = (clause.value or "") if name.casefold() in ("title", "text") else ""
+        return _Item("field", ranked, clause=clause), end
 
 
 def _field_is(name: str, kind: FieldKind, value: str) -> FieldIs | None:

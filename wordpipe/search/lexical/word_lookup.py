@@ -145,10 +145,9 @@ class WordLookup:
         terms = np.append(terms[np.argsort(-counts, kind="stable")[:_BEGUN]].astype(np.int64), names)
         if not len(terms):
             return {}
-        within = self.postings.starts[terms + 1] - self.postings.starts[terms]
-        together = min(int(within.sum()), len(self))
-        idf = np.log1p((len(self) - together + 0.5) / (together + 0.5))
-        weights = dict(zip(terms.tolist(), (idf / self._idf(terms)).tolist(), strict=True))
+        texts_T = self._texts_of(terms)
+        idf_T, (idf,) = self._idf_of(texts_T), self._idf_of(np.array([min(int(texts_T.sum()), len(self))]))
+        weights = dict(zip(terms.tolist(), (idf / idf_T).tolist(), strict=True))
         own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(exact) else -1
         return weights | ({own: 1.0} if own >= 0 else {})
 
@@ -175,8 +174,16 @@ class WordLookup:
 
     def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
         """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
-        within = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
-        idf_T: Floats = np.log1p((len(self) - within + 0.5) / (within + 0.5)).astype(np.float32)
+        return self._idf_of(self._texts_of(terms_T))
+
+    def _texts_of(self, terms_T: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """Return the number of texts that have each term, (T,)."""
+        texts_T: npt.NDArray[np.int64] = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
+        return texts_T
+
+    def _idf_of(self, texts_T: npt.NDArray[np.integer[Any]]) -> Floats:
+        """Return BM25's idf of terms in so many texts, (T,)."""
+        idf_T: Floats = np.log1p((len(self) - texts_T + 0.5) / (texts_T + 0.5)).astype(np.float32)
         return idf_T
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -46,19 +45,19 @@ class AskedRows:
         columns: of its rows, without vectors.
         lexical: the words of its rows.
         titled: whether titles are searched with their texts.
+
+    Attributes:
+        fields: those that `field:value` may name, and what their values are.
     """
 
     def __init__(self, artifact: Artifact, columns: pa.Schema, lexical: LexicalIndex, *, titled: bool) -> None:
         self.artifact, self.lexical = artifact, lexical
         self._stored = visible_columns(columns)
         of_columns = {shown: columns.field(name) for shown, name in self._stored.items()}
-        self._kinds = {shown: field_kind(one.type) for shown, one in of_columns.items() if not is_json(one)}
+        kinds = {shown: field_kind(one.type) for shown, one in of_columns.items() if not is_json(one)}
+        self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
         self._texts = RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
-
-    @property
-    def fields(self) -> dict[str, FieldKind]:
-        """The fields that `field:value` may name, and what their values are."""
-        return {name: kind for name, kind in self._kinds.items() if kind is not None}
+        self._remembered: dict[Clause, Mask] = {}
 
     def read(self, text: str, options: QueryOptions) -> Asked:
         """Return a query as it is searched for by these options."""
@@ -106,10 +105,6 @@ class AskedRows:
                 self._remembered.pop(next(iter(self._remembered)))
             self._remembered[clause] = found
         return found
-
-    @cached_property
-    def _remembered(self) -> dict[Clause, Mask]:
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import (
-    ENCODER,
     Artifact,
     BundledFiles,
     RowReader,
@@ -24,7 +23,7 @@ from wordpipe.artifacts import (
     read_batches,
     row_count,
 )
-from wordpipe.encoders import ENCODER_FILE, TextEncoder, Transform, learned_from_pairs, load_facts
+from wordpipe.encoders import TextEncoder, Transform, learned_from_pairs
 from wordpipe.metrics import paired_difference
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search import (
@@ -46,7 +45,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.opened_artifact import document_numbers
+from wordpipe.stages.search.opened_artifact import document_numbers, reads_titles
 
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
@@ -135,14 +134,6 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
     figures = f"nDCG@10 {found['stems']:.3f} without endings, {found['words']:.3f} with endings"
     doubt = "" if found["kept"] or found["interval"][1] < 0 else ", no clear difference"
     return f"{language} (detected), {how} ({figures}{doubt})"
-
-
-def reads_titles(source: Artifact) -> bool:
-    """True if the words of titles count in the lexical index too, as in the embedded rows."""
-    settings = source.manifest.settings
-    if source.kind == "index" and has_vectors(source):
-        settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
-    return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
 
 def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalIndex | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import (
+    ENCODER,
     INDEX_FILE,
     Artifact,
     Kind,
@@ -27,6 +28,7 @@ from wordpipe.artifacts import (
     rows_with_vector,
     visible_columns,
 )
+from wordpipe.encoders import ENCODER_FILE, load_facts
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError
 from wordpipe.search import Hits
 from wordpipe.search.settings import QueryOptions
@@ -486,3 +488,11 @@ def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
         _, first_M, place_N = np.unique(numbers_N * (ids_N.max() + 1) + ids_N, return_index=True, return_inverse=True)
         numbers_N = np.argsort(np.argsort(first_M))[place_N]
     return numbers_N
+
+
+def reads_titles(source: Artifact) -> bool:
+    """True if the words of titles count in the lexical index too, as in the embedded rows."""
+    settings = source.manifest.settings
+    if source.kind == "index" and has_vectors(source):
+        settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
+    return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"

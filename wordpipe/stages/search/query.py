@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -44,6 +43,7 @@ from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
     OpenIndex,
     document_numbers,
+    reads_titles,
 )
 from wordpipe.stages.search.opened_words_and_tables import (
     Floats,
@@ -209,11 +209,10 @@ class OpenTextIndex(OpenIndex):
         """True if the index can be searched by words."""
         return bool(self.artifact.names(LEXICAL))
 
-    @property
+    @cached_property
     def _titled(self) -> bool:
         """True if titles are searched with their texts."""
-        settings = self._encoder_facts["settings"] if self.has_vectors else self.artifact.manifest.settings
-        return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
+        return reads_titles(self.artifact)
 
     def close(self) -> None:
         """Release the index, its files and its memory."""
@@ -316,7 +315,7 @@ class OpenTextIndex(OpenIndex):
 
         results = [Result(Hits.none())] * len(texts)
         for one in dict.fromkeys(choice.mode for choice in chosen):  # queries of one mode are searched for together
-            retriever = replace(self._retriever(one, options, allowed), prefixes=prefixes)
+            retriever = self._retriever(one, options, allowed, prefixes)
             numbers = [number for number, choice in enumerate(chosen) if choice.mode == one]
             some, vectors = [texts[number] for number in numbers], None if batch is None else batch.vectors[numbers]
             if options.per_document:
@@ -386,7 +385,9 @@ class OpenTextIndex(OpenIndex):
         best: SearchMode = "hybrid" if options.is_hybrid else self._of("lexical").get("mode", "dense")
         return best if best in ("hybrid", "lexical") else "dense"
 
-    def _retriever(self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None) -> Retriever:
+    def _retriever(
+        self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None, prefixes: tuple[str, ...]
+    ) -> Retriever:
         return Retriever(
             None if mode == "lexical" else self.vector_index(allowed),
             None if mode == "dense" else self.lexical,
@@ -394,6 +395,7 @@ class OpenTextIndex(OpenIndex):
             options.weight,
             self._feedback(mode, options),
             allowed,
+            prefixes,
         )
 
     def _feedback(self, mode: SearchMode, options: QueryOptions) -> int:
