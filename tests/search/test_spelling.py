@@ -54,7 +54,7 @@ def test_near_words_are_all_of_one_slip_and_those_of_two_that_begin_alike(words,
 def test_completions_are_the_words_that_begin_so_the_most_frequent_first(words, prefix):
     found = table(words)
     expected = sorted((word for word in words if word.startswith(prefix)), key=lambda word: (-words[word], word))
-    assert found.completions(prefix, 5) == expected[:5]
+    assert found.most_frequent(found.beginning(prefix), 5) == expected[:5]
     assert len(range(*found.beginning(prefix).indices(len(found)))) == len(expected)
     assert {word: found.count_of(word) for word in [*words, "zz"]} == {**words, "zz": 0}
 
@@ -93,7 +93,7 @@ def test_words_are_counted_as_written():
     found = {word.decode(): (index.terms[term].decode(), count) for word, term, count in index.words.rows()}
     assert found == {
         "bees": ("bee", 3), "dance": ("danc", 1), "dancing": ("danc", 1), "mail": ("mail", 1), "llm": ("llm", 2),
-        "naïve": ("naïv", 1), "42nd": ("42nd", 1),
+        "naïve": ("naïv", 1), "naive": ("naiv", 1), "42nd": ("42nd", 1),
     }  # fmt: skip
     many = [" ".join(text.split()[at % 3 :]) for at in range(9_000) for text in texts]
     counts = Counter(
@@ -114,3 +114,23 @@ def test_few_of_many_words_are_compared_letter_by_letter(monkeypatch):
     for word in sorted(words)[:100]:
         speller.near(word + "xk")
     assert len(compared) < 100 * len(words) / 20
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rows"),
+    [
+        ("caf", [0, 1, 3]),
+        ("café", [0, 1]),
+        ("cafe", [0, 1, 3]),
+        ("naïv", [2]),
+        ("naiv", [2]),
+        ("pâr", [0]),
+        ("ÉTÉ", [4]),
+    ],
+)
+def test_a_beginning_is_found_with_marks_and_without(prefix, rows):
+    texts = ["Un café à Paris", "les cafés du port", "Naïveté", "cafeteria", "été"]
+    index = LexicalIndex.build(texts, LexicalSettings(language="none"))
+    sure_N, other_N = index.beginning(prefix)
+    assert np.flatnonzero(sure_N | other_N).tolist() == rows
+    assert sorted(index.best([index.read("", (prefix,))], 9)[0].rows.tolist()) == rows

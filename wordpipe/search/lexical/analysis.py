@@ -142,7 +142,8 @@ class Analyser:
     def terms_of_runs(self, runs: Sequence[str]) -> Iterator[tuple[list[tuple[str, bool]], list[tuple[str, str]]]]:
         """Yield for each run its terms, each with whether it makes a text longer; and its words, folded, each with its term.
 
-        Words are what people write between spaces and signs: no stop words, no single letters, no pairs of characters.
+        Words are what people write between spaces and signs, with marks and without: no stop words, no single letters, no
+        pairs of characters.
         """
         is_turkish, stop, stem = self.language == "turkish", self._stop, self._stem
         for run in runs:
@@ -163,8 +164,9 @@ class Analyser:
             if not run.isascii() and _patterns().unspaced.match(run):
                 yield terms, []
             else:
-                mains = [form for form in forms if form.is_main and form.end - form.start > 1]
-                yield terms, [(self._exact(run[form.start : form.end]), form.term) for form in mains]
+                words = [form for form in forms if form.kind in ("word", "bare") and form.end - form.start > 1]
+                written = [(self.exact(run[form.start : form.end]), form) for form in words]
+                yield terms, [(word if form.is_main else without_marks(word), form.term) for word, form in written]
 
     def words(self, text: str) -> Iterator[list[tuple[str, float]]]:
         """Yield the terms of each word of a text, with the share of each term."""
@@ -203,7 +205,7 @@ class Analyser:
 
     def stem(self, word: str) -> str:
         """Return the stem of one word; empty for a stop word."""
-        exact = self._exact(word)
+        exact = self.exact(word)
         return "" if exact in self._stop else self._stem(exact)
 
     def _pattern(self, text: str) -> Any:
@@ -226,7 +228,7 @@ class Analyser:
         """Return a word and its other forms."""
         if end - start == 1 and run[start].isalpha() and "'" in _plain(run[max(start - 1, 0) : end + 1]):
             return []  # isn't, l'eau: no word
-        exact = self._exact(run[start:end])
+        exact = self.exact(run[start:end])
         if not exact or exact in self._stop:
             return []
         main = self._stem(exact)
@@ -266,7 +268,7 @@ class Analyser:
 
     def _joined_term(self, plain: str) -> str:
         """Return the term of words that signs join; hyphens are left out, so that e-mail is email."""
-        whole = self._exact(_HYPHEN.sub("", plain))
+        whole = self.exact(_HYPHEN.sub("", plain))
         return self._stem(whole) if _HYPHEN.search(plain) and whole.isalpha() else whole
 
     @staticmethod
@@ -289,7 +291,7 @@ class Analyser:
             place = (first, first + len(pair)) if len(plain) == len(run) else (0, len(run))
             yield Form(*place, pair, 1.0, first, "word")
 
-    def _exact(self, word: str) -> str:
+    def exact(self, word: str) -> str:
         """Return a word with its case folded, its compatibility forms resolved, and without invisible characters."""
         if word.isascii():
             return word.translate(_TURKISH).casefold() if self.language == "turkish" else _singular(word)

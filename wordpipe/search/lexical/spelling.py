@@ -24,7 +24,7 @@ _END = b"\xff"  # after every byte of UTF-8
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """W words in the order of their UTF-8 bytes, folded, without stop words, single letters and scripts without spaces."""
+    """W folded words in the order of their UTF-8 bytes, with marks and without; no stop words, no single letters."""
 
     words: Terms
     terms: Int32s  # (W,) the term of each
@@ -61,9 +61,8 @@ class WordTable:
         at = self.words.find(word)
         return int(self.counts[at]) if at >= 0 else 0
 
-    def completions(self, prefix: str, most: int) -> list[str]:
-        """Return the words that begin with a folded prefix, the most frequent first."""
-        here = self.beginning(prefix)
+    def most_frequent(self, here: slice, most: int) -> list[str]:
+        """Return the most frequent words of a place, the first of equal ones first."""
         best = np.argsort(-self.counts[here], kind="stable")[:most] + here.start
         return [self.words[at].decode("utf-8", "replace") for at in best.tolist()]
 

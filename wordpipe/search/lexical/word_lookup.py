@@ -62,12 +62,21 @@ class WordLookup:
 
         The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
         """
-        here = self.words.beginning(folded(prefix))
+        here = self._place_of(prefix)
         terms = np.unique(self.words.terms[here])
         others = np.concatenate([self.words.terms[: here.start], self.words.terms[here.stop :]])
         is_mixed = np.isin(terms, others)
         sure = [*terms[~is_mixed].tolist(), *self._names_beginning(prefix)]
         return self._with_any(sure), self._with_any(terms[is_mixed].tolist())
+
+    def completions(self, prefix: str, most: int) -> list[str]:
+        """Return the words that begin with a prefix, the most frequent first."""
+        return self.words.most_frequent(self._place_of(prefix), most)
+
+    def _place_of(self, prefix: str) -> slice:
+        """Return the place of the words that begin with a prefix: with marks, or without marks if no word begins with these marks."""
+        here = self.words.beginning(self.analyser.exact(prefix))
+        return here if here.start < here.stop else self.words.beginning(folded(prefix))
 
     def _names_beginning(self, prefix: str) -> list[int]:
         """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
@@ -97,8 +106,8 @@ class WordLookup:
 
     def meant_by(self, word: str) -> list[str]:
         """Return the words, or two words with a space, that a word of no text was most likely meant to be."""
-        exact = folded(word)
-        near = self.speller.near(exact)
+        exact = self.analyser.exact(word)
+        near = self.speller.near(exact) or self.speller.near(folded(word))
         apart = self.speller.apart(exact)
         return [*near, apart] if apart else near
 
@@ -137,8 +146,7 @@ class WordLookup:
         The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
         not come first because it is rare.
         """
-        exact = folded(prefix)
-        here = self.words.beginning(exact)
+        here = self._place_of(prefix)
         terms, at = np.unique(self.words.terms[here], return_inverse=True)
         counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
         names = np.array(self._names_beginning(prefix)[:_BEGUN], np.int64)
@@ -148,7 +156,7 @@ class WordLookup:
         texts_T = self._texts_of(terms)
         idf_T, (idf,) = self._idf_of(texts_T), self._idf_of(np.array([min(int(texts_T.sum()), len(self))]))
         weights = dict(zip(terms.tolist(), (idf / idf_T).tolist(), strict=True))
-        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(exact) else -1
+        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(self.analyser.exact(prefix)) else -1
         return weights | ({own: 1.0} if own >= 0 else {})
 
     def holding(self, query: str) -> Mask | None:

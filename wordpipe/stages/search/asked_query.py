@@ -74,9 +74,7 @@ class AskedRows:
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
-        begun = [
-            word for prefix in asked.prefixes for word in self.lexical.words.completions(prefix.lower(), _COMPLETED)
-        ]
+        begun = [word for prefix in asked.prefixes for word in self.lexical.completions(prefix, _COMPLETED)]
         return " ".join([asked.words, *begun])
 
     def _corrected(self, text: str, fixed: set[str]) -> dict[str, str]:
