@@ -74,7 +74,7 @@ class WordLookup:
         return self.words.most_frequent(self._place_of(prefix), most)
 
     def _place_of(self, prefix: str) -> slice:
-        """Return the place of the words that begin with a prefix: with marks, or without marks if no word begins with these marks."""
+        """Return the place of the words that begin with a prefix; without its marks if no word begins with them all."""
         here = self.words.beginning(self.analyser.exact(prefix))
         return here if here.start < here.stop else self.words.beginning(folded(prefix))
 
