@@ -33,7 +33,7 @@ class Fault:
 
 FAULTS = (
     Fault("BM25: k1 counts twice", "k1 * (1 - b + b * lengths", "2 * k1 * (1 - b + b * lengths", "search"),
-    Fault("BM25: idf without its 1", "np.log1p((len(self) - within + 0.5)", "np.log((len(self) - within + 0.5)", "search"),
+    Fault("BM25: idf without its 1", "np.log1p((len(self) - texts_T + 0.5)", "np.log((len(self) - texts_T + 0.5)", "search"),
     Fault("fusion: the weight of words twice", "(lexical, 1 - weight)]", "(lexical, 1.0)]", "search"),
     Fault("feedback: all hits weigh alike", "shares = 1 / np.arange(1, len(own) + 1", "shares = 0 * np.arange(1, len(own) + 1",
           "search"),
