@@ -61,54 +61,76 @@ def _query(
     """
     from wordpipe.artifacts import is_artifact
     from wordpipe.errors import ConfigError
-    from wordpipe.stages import OpenIndex, open_artifact
+    from wordpipe.stages import open_artifact
 
     # options that go together, before anything is opened
     if text and not " ".join(text).strip():
         raise ConfigError(
             "the query is empty", hint="give a query of at least one word, or a file of queries with --queries"
         )
+    options, form = query_options(given), chosen_format(form, as_json=as_json)
+    # the artifact, which may have been left out
+    if not os.path.lexists(artifact) and url_of(artifact) is None:
+        raise _no_artifact(artifact, text)
+    with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
+        if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
+            say(f"index: {escaped(str(opened.path))}")
+        print_answers(opened, options, text=text, queries=queries, k=k, form=form, quiet=quiet)
+
+
+def query_options(given: dict[str, Any]) -> QueryOptions:
+    """Return the options of a query that the command line gives; errors name them as they are written there."""
+    chosen = chosen_settings(QueryOptions, given)
+    return QueryOptions.make(chosen, flags={name: f"--{name.replace('_', '-')}" for name in chosen})
+
+
+def chosen_format(form: str | None, *, as_json: bool) -> str:
+    """Return the output format: as it was asked for, else plain on a terminal and tsv in a pipe."""
     if as_json and form not in (None, "json"):
         raise click.UsageError(
             f"--json and --format {form} cannot be used together, because --json means --format json.",
             click.get_current_context(),
         )
-    form = "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
-    as_json = form == "json"
-    # the artifact, which may have been left out
-    chosen = chosen_settings(QueryOptions, given)
-    options = QueryOptions.make(chosen, flags={name: f"--{name.replace('_', '-')}" for name in chosen})
-    if not os.path.lexists(artifact) and url_of(artifact) is None:
-        raise _no_artifact(artifact, text)
+    return "json" if as_json else form or ("plain" if sys.stdout.isatty() else "tsv")
+
+
+def print_answers(
+    opened: "OpenArtifact", options: QueryOptions, *, text: tuple[str, ...], queries: Path | None, k: int, form: str,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Print the answers of an opened artifact to a query, or to the queries of a file, a pipe or a prompt.
+
+    Raises:
+        WordpipeError: no query has an answer, or the only one cannot be asked.
+    """
+    from wordpipe.stages import OpenIndex
+
     text = tuple(one.replace("−", "-", 1) if one.startswith("−") else one for one in text)
     answered = 0
-    with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
-        if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
-            say(f"index: {escaped(str(opened.path))}")
-        opened.check(options)
-        answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
-        lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
-        # a condition alone lists rows
-        lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
-        if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
-            assert isinstance(opened, OpenIndex)
-            found, n_rows = opened.fulfilling(options, k)
-            answers.titled, answered, lines = False, bool(found.hits), iter(())
-            answers.print(found)
-            if not quiet and n_rows > k:
-                say(f"shown: {k:,} of {n_rows:,} rows that match the condition; to see more rows, use a larger -k")
-        # queries are answered together, as many as have come
-        for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
-            for result in _results(opened, some, k, options, strict=bool(text)):
-                answered += bool(result.hits)
-                for remark in () if quiet else _remarks(result, options):
-                    say(remark)
-                answers.print(result)
-                if as_json and not text:  # a program that asks through a pipe need not wait for more
-                    click.echo(json.dumps({"query": result.query, "hits": len(result.hits)}, ensure_ascii=False))
-        answers.end()
-        if not answered:
-            raise opened.nothing_found(options, " ".join(text))
+    opened.check(options)
+    answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
+    lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
+    # a condition alone lists rows
+    lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
+    if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
+        assert isinstance(opened, OpenIndex)
+        found, n_rows = opened.fulfilling(options, k)
+        answers.titled, answered, lines = False, bool(found.hits), iter(())
+        answers.print(found)
+        if not quiet and n_rows > k:
+            say(f"shown: {k:,} of {n_rows:,} rows that match the condition; to see more rows, use a larger -k")
+    # queries are answered together, as many as have come
+    for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
+        for result in _results(opened, some, k, options, strict=bool(text)):
+            answered += bool(result.hits)
+            for remark in () if quiet else _remarks(result, options):
+                say(remark)
+            answers.print(result)
+            if form == "json" and not text:  # a program that asks through a pipe need not wait for more
+                click.echo(json.dumps({"query": result.query, "hits": len(result.hits)}, ensure_ascii=False))
+    answers.end()
+    if not answered:
+        raise opened.nothing_found(options, " ".join(text))
 
 
 class _QueryCommand(ExampleCommand):
