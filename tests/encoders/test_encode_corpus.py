@@ -15,6 +15,7 @@ from wordpipe.encoders import (
     StoredVectors,
     UnitBatch,
     UnitCutter,
+    WordLengths,
     chunks_of,
     encode_corpus,
     no_keys,
@@ -23,6 +24,7 @@ from wordpipe.encoders import (
     text_keys,
 )
 from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.search.settings import IndexSettings
 
 # ---- units
 
@@ -237,3 +239,18 @@ def test_stored_vectors_are_taken_in_any_order(tmp_path):
         numbers = rng.integers(0, 50, rng.integers(0, 60))
         assert np.array_equal(stored.take(numbers), whole[numbers])
     assert np.array_equal(np.concatenate(list(stored.blocks())), whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The sea-bed isn't at 3.5 km.", 6),
+        ("蜜蜂采集花粉。", 3),
+        ("彼女は古い講堂で弾く、NASA", 6),
+        ("ผึ้งเก็บเกสรดอกไม้ และทำน้ำผึ้ง", 7),
+        ("고양이는 지붕 위에서 잔다.", 4),
+        ("मधुमक्खियाँ शहद बनाती हैं", 4),
+    ],
+)
+def test_windows_count_words_by_spaces_and_by_characters_where_there_are_none(text: str, words: int) -> None:
+    assert WordLengths(IndexSettings()).lengths([text]).tolist() == [words]

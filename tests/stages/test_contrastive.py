@@ -270,14 +270,17 @@ def test_what_does_not_fit_is_refused(settings, kind, message, built, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_words_of_a_script_without_spaces_are_refused(tmp_path):
+def test_of_a_script_without_spaces_tokens_get_vectors_and_words_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text(
         "\n\n".join(f"蜂は花の蜜を集めて巣に帰る。{n}番目の蜂も踊る。" for n in range(60))
     )
-    wordpipe.tokenize(tmp_path / "notes.txt", output=tmp_path / "tokens", vocab_size=300)
+    tokens = wordpipe.tokenize(tmp_path / "notes.txt", output=tmp_path / "tokens", vocab_size=300)
+    assert not any("spaces" in warning for warning in tokens.warnings)
+    made = wordpipe.train_static(tokens, output=tmp_path / "encoder", steps=1, threads=1, false_negatives="keep")
+    assert facts(made.path)["unit"] == "token"
     with pytest.raises(ConfigError, match="without spaces") as caught:
-        wordpipe.train_static(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1)
-    assert "--unit token" in caught.value.hint
+        wordpipe.train_static(tmp_path / "tokens", output=tmp_path / "model", steps=1, threads=1, unit="word")
+    assert caught.value.hint == "leave out --unit"
     assert not (tmp_path / "model").exists()
 
 

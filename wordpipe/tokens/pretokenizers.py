@@ -280,7 +280,7 @@ def resolve(settings: TokenizeSettings, shares: Mapping[str, float]) -> tuple[st
     name = _chosen(settings.algorithm, shares) if auto else settings.pretokenizer
     warnings = []
     unspaced = [script for script in SCRIPTS if shares.get(script, 0) >= _NOTICEABLE]
-    if unspaced and settings.algorithm != "char":
+    if unspaced and settings.algorithm in ("word", "wordpiece"):
         warnings.append(_about_words(settings.algorithm, name, unspaced))
     if shares.get(ANY_MARK, 0) >= _NOTICEABLE:
         if name in ("gpt2", "digits") and settings.algorithm in ("bpe", "unigram"):
@@ -303,14 +303,13 @@ def _chosen(algorithm: str, shares: Mapping[str, float]) -> str:
 
 def _about_words(algorithm: str, name: str, scripts: list[str]) -> str:
     """Return a warning about a pre-tokenizer for text without spaces."""
-    fate = "a token may contain parts of two words"
     if algorithm == "word":
         fate = "each clause is treated as one word; bpe and unigram find shorter units"
-    elif algorithm == "wordpiece" and name == "gpt2":
+    elif name == "gpt2":
         fate = "words are cut at vowel signs, so a clause never becomes one unknown token; bpe and unigram find longer tokens"
-    elif algorithm == "wordpiece" and scripts == ["Chinese"]:
+    elif scripts == ["Chinese"]:
         fate = "every Chinese character becomes a separate token; bpe and unigram find longer tokens"
-    elif algorithm == "wordpiece":
+    else:
         fate = (
             "clauses of more than 100 characters become unknown tokens; bpe and unigram have tokens for all characters"
         )

@@ -117,6 +117,7 @@ class _Units:
 
 def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
     """Train a static encoder, and write the model's folder."""
+    settings = _with_unit(source, settings)
     # the rows, and the text in them
     units = _words(source, _min_count(job, source, settings)) if settings.unit == "word" else _tokens(source)
     text, given = contrast_text(
@@ -153,6 +154,29 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
     _write(job, source, table_VD, units, settings)
 
 
+def _with_unit(source: Artifact, settings: StaticSettings) -> StaticSettings:
+    """Return the settings with the unit that auto stands for: tokens where a text has no spaces between its words.
+
+    Raises:
+        ConfigError: words were asked for, and more than a twentieth of the text is words of scripts without spaces.
+    """
+    if settings.unit == "token":
+        return settings
+    # words that no pattern finds again the encoder would leave out, though it was trained on them
+    unspaced = total = 0.0
+    for batch in read_batches(source, "words", ["word", "count"]):
+        counts = batch["count"].to_numpy()
+        unspaced += unspaced_share(batch["word"].to_pylist(), counts) * counts.sum()
+        total += counts.sum()
+    share = unspaced / max(1, total)
+    if settings.unit == "word" and share > _UNSPACED:
+        raise ConfigError(
+            "--unit word does not work for a script without spaces between words", where=str(source.path),
+            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="leave out --unit",
+        )  # fmt: skip
+    return settings.model_copy(update={"unit": "token" if share > _UNSPACED else "word"})
+
+
 def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
     """Return how often a word must come to have a row in the static encoder's table.
 
@@ -169,24 +193,12 @@ def _min_count(job: Job, source: Artifact, settings: StaticSettings) -> int:
 
 
 def _words(source: Artifact, min_count: int) -> _Units:
-    """Return the words of the text that are common enough for a row in the static encoder's table.
-
-    Raises:
-        ConfigError: more than a twentieth of the text is words of scripts without spaces.
-    """
+    """Return the words of the text that are common enough for a row in the static encoder's table."""
     tokenizer = open_tokenizer(source.read(TOKENIZER), where=str(source.path / TOKENIZER))
     words: list[str] = []
-    counts: list[npt.NDArray[np.int64]] = []
     for batch in read_batches(source, "words", ["word", "count"]):  # the commonest first
         often = int((batch["count"].to_numpy() >= min_count).sum())
         words += batch["word"].slice(0, often).to_pylist()
-        counts.append(batch["count"].to_numpy()[:often])
-    # words that no pattern finds again the encoder would leave out, though it was trained on them
-    if (share := unspaced_share(words, np.concatenate([np.zeros(0, np.int64), *counts]))) > _UNSPACED:
-        raise ConfigError(
-            "--unit word does not work for a script without spaces between words", where=str(source.path),
-            got=f"{share:.0%} of the words", expected=f"at most {_UNSPACED:.0%}", hint="use --unit token",
-        )  # fmt: skip
     keep_case = source.fact("keep_case", bool)
     split = WordSplitter(run_splitter(tokenizer), keep_case=keep_case)
     row_of = {word: row for row, word in enumerate(words)}
@@ -338,7 +350,7 @@ def _check_unit(artifact: Artifact, settings: StaticSettings) -> None:
         raise ArtifactError(
             "the unit of the vectors is different from the unit of this training", where=artifact.path, got=unit,
             expected=settings.unit,
-            hint=f"use --unit {unit}",
+            hint=f"use --unit {unit}, or vectors that were trained with --unit {settings.unit}",
         )  # fmt: skip
 
 

@@ -257,9 +257,9 @@ class Runs(Settings):
 class Table(Settings):
     """The first values of a static table, and its last ones."""
 
-    unit: Literal["word", "token"] = setting(
-        "word", "which units get a vector: words, or the tokens of the tokenizer", section="The static table",
-        expert=True,
+    unit: Literal["auto", "word", "token"] = setting(
+        "auto", "which units get a vector: words, or the tokens of the tokenizer; auto: words, but tokens if the text has "
+        "no spaces between words", section="The static table", expert=True,
     )  # fmt: skip
     words: Path | None = setting(
         None, "start with the vectors of this words artifact", metavar="WORDS", artifact=("words",)
@@ -480,8 +480,8 @@ _IDLE_TABLE: tuple[Idle, ...] = (
     (_FINISH, lambda one: one.goal == "search", "with goal = search, the table does not change after the training"),
     (
         ("punctuation_weight", "piece_weight"),
-        lambda one: one.unit == "word",
-        "with unit = word, the table has no punctuation and no word pieces",
+        lambda one: one.unit != "token",
+        "only with unit = token; with unit = word, the table has no punctuation and no word pieces",
     ),
     (("min_count",), lambda one: one.unit == "token", "with unit = token, every token of the tokenizer has a vector"),
     (("sif_a",), lambda one: one.word_weighting == "idf", "the weights of words are idf (sif_a needs weighting = sif)"),
