@@ -177,7 +177,7 @@ def run(command: Sequence[str], folder: Path | None = None, given: str | None = 
         text=True,
         check=False,
     )
-    if done.returncode not in (0, 3 if command[0] == "query" else 0):  # 3: nothing was found
+    if done.returncode not in (0, 1 if command[0] == "query" else 0):  # 1: nothing was found
         raise RuntimeError(f"wordpipe {' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - begun
 

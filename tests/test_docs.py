@@ -239,7 +239,7 @@ def test_every_command_is_told_of_beyond_the_reference():
 def test_every_exit_code_is_in_the_reference(book):
     page = book.generated("exit-codes")
     families = errors.WordpipeError.__subclasses__()
-    assert len(families) == 8
+    assert len(families) == 9
     for family in families:
         assert f"| {family.exit_code} | `{family.__name__}`" in page
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         DivergedError,
         InputError,
         LockedError,
+        NothingFound,
         PeerError,
         StorageError,
         UnknownWordError,

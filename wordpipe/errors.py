@@ -4,6 +4,7 @@ An error says what happened, where, what was found, what was expected and what t
 next step, and each owns the exit code that the command line returns:
 
     WordpipeError
+    ├── NothingFound      1   a query has no answer: ask for something else
     ├── ConfigError       2   a setting, flag or config file is wrong: change it
     ├── InputError        3   the text is missing, empty or of the wrong kind: give other input
     ├── ArtifactError     4   an artifact is missing, corrupt or does not match the others: make it again
@@ -13,12 +14,14 @@ next step, and each owns the exit code that the command line returns:
     ├── PeerError         8   another process of the same work failed: its own message says why
     └── DivergedError     9   the loss is not a finite number: lower the learning rate
 
-Exit code 1 is left for a bug of ours, which shows as a traceback.
+A query without an answer is no error of anybody: as with grep, 1 says that nothing was found, and what is larger says that
+something is wrong. A bug of ours, which shows as a traceback, has exit code 70.
 """
 
 import re
 from pathlib import Path
 
+BUG = 70  # EX_SOFTWARE of sysexits.h
 _MAX_LINE = 60  # characters of a wrong line that are shown
 _MAX_PART = 200  # characters of a place or a value; a longer one is cut in the middle
 _MAX_WHAT = 600
@@ -40,7 +43,7 @@ class WordpipeError(Exception):
         hint: the next step, best a command to run; None: the usual one of the class, if there is one.
     """
 
-    exit_code = 1
+    exit_code = BUG
     usual_hint: str | None = None
 
     def __init__(
@@ -85,6 +88,17 @@ class WordpipeError(Exception):
         parts = {name: getattr(self, name) for name in ("what", "where", "got", "expected", "hint")}
         texts = {name: None if part is None else shortened(str(part), _MAX_JSON) for name, part in parts.items()}
         return {"error": {"code": self.exit_code, "kind": self.kind, **texts}}
+
+
+class NothingFound(WordpipeError):  # noqa: N818  (no error: an answer that is empty)
+    """Nothing was found: no query has an answer."""
+
+    exit_code = 1
+
+    @property
+    def kind(self) -> str:
+        """Return the family in a word, "nothing"."""
+        return "nothing"
 
 
 class ConfigError(WordpipeError):

@@ -218,11 +218,12 @@ def _default(setting: Setting) -> str:
 
 def exit_codes() -> str:
     """The exit codes: those of the families of errors, and those of no family."""
-    rows = [("0", "Done; of a query: it found anything."), ("1", "A bug of ours, with a traceback.")]
+    rows = [("0", "Done; of a query: it found anything.")]
     rows += [
         (f"{family.exit_code}", f"`{family.__name__}`: {plain((family.__doc__ or '').splitlines()[0])}")
         for family in sorted(errors.WordpipeError.__subclasses__(), key=lambda one: one.exit_code)
     ]
+    rows.append((f"{errors.BUG}", "A bug of ours, with a traceback."))
     rows.append(("130, 143, 129, 141", "Ended by Ctrl-C, SIGTERM, SIGHUP, or a closed pipe."))
     return _table(["code", "meaning"], rows)
 

@@ -54,17 +54,17 @@ def test_explained_answers_for_people_and_in_full(cli, index):
         (["--weight", "2"], 2, "weight"),
         (["--weight", "0.5", "--mode", "dense"], 2, "weight needs mode = hybrid"),
         (["--feedback", "2", "--mode", "dense"], 2, "feedback needs mode = hybrid or lexical"),
-        (["--where", "line < 0"], 3, "nothing was found: the condition is true for 0 of "),
-        (["--mode", "lexical", "--min-score", "1000"], 3, "nothing was found"),
-        (["--mode", "dense", "--min-score", "2"], 3, "--mode lexical"),
+        (["--where", "line < 0"], 1, "nothing was found: the condition is true for 0 of "),
+        (["--mode", "lexical", "--min-score", "1000"], 1, "nothing was found"),
+        (["--mode", "dense", "--min-score", "2"], 1, "--mode lexical"),
         (["--limit", "3"], 2, "did you mean -k?"),
         (
             ["--where", "line > 1 order by line"],
             2,
             "hint: hits are sorted by score; for another order, sort the output of --json",
         ),
-        (["--where", "line > 1", "--where", "line < 2"], 3, "the condition is true for 0 of "),
-        (["--where", "line < 1 or line > 0", "--where", "line < 1"], 3, "the condition is true for 0 of "),
+        (["--where", "line > 1", "--where", "line < 2"], 1, "the condition is true for 0 of "),
+        (["--where", "line < 1 or line > 0", "--where", "line < 1"], 1, "the condition is true for 0 of "),
     ],
 )
 def test_what_does_not_fit_is_told_once(cli, index, options, code, message):
@@ -175,15 +175,15 @@ def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path
     wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document")
     index = wordpipe.index(tmp_path / "s", output=tmp_path / "index").path
     asked = cli("query", index, "W-21")
-    assert asked.code == 3
+    assert asked.code == 1
     assert asked.err.endswith("""hint: a record has this id; to see the record, use --where "id = 'W-21'"\n""")
     assert "it is the id" not in cli("query", index, "W-'99").err
     alone = cli("query", index, "--where", "id = 'W-21'", "--json", piped="")
     assert [json.loads(line)["id"] for line in alone.out.splitlines() if "rank" in line] == ["W-21"]
     some = cli("query", index, "--where", "n > 4", "-k", 3, piped="")
     assert [line.split("\t")[-1] for line in some.out.splitlines()] == ["W-5", "W-6", "W-7"]
-    assert some.err == "shown: 3 of 25 rows that match the condition; to see more rows, use a larger -k\n"
-    assert cli("query", index, "--where", "n > 40", piped="").code == 3
+    assert some.err == "shown: 3 of 25 rows that match the condition; to see more rows, use a larger -k, or --offset\n"
+    assert cli("query", index, "--where", "n > 40", piped="").code == 1
     seen = in_terminal("query", index, "--where", "n > 28", NO_COLOR="1")
     assert "notes.jsonl:30 · id W-29" in seen.text
     assert cli("query", index, "--where", "n > 4", "-k", 3, piped="sea\n").out.startswith("sea\t")
@@ -325,7 +325,7 @@ def test_several_guesses_and_a_word_of_no_known_letters(cli, words):
     assert found.code == 0
     assert "vectors computed from the letters of unknown words: watery, sandy" in found.err
     assert "unknown: qxqxq" in found.err
-    assert cli("query", words, "qxqxq").code == 3
+    assert cli("query", words, "qxqxq").code == 1
     assert cli("query", words, "watery", "-q").err == ""
 
 

@@ -418,7 +418,7 @@ def cases(world: World) -> list[Case]:
         "option": (("index", "{world}/embed", "-o", "out", "--type", "x" * 80_000), {2}),
         "file": (("ingest", "x" * 80_000, "-o", "out"), {2, 3, 5}),
         "artifact": (("show", "y" * 80_000), {2, 3, 4, 5}),
-        "word": (("query", "{world}/word2vec", "z" * 80_000), {3}),
+        "word": (("query", "{world}/word2vec", "z" * 80_000), {1, 3}),
         "command": (("c" * 80_000,), {2}),
     }
     for name, (arguments, codes) in longs.items():

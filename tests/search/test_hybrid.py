@@ -259,4 +259,4 @@ def test_digging_ends_where_there_are_no_more_documents(lexical):
     made, dense = retriever("dense", lexical)
     (found,) = made.find_documents(["a"], queries(1), 5, np.arange(ROWS) % 2)
     assert len(found.hits) == 2
-    assert dense.calls[-1] == (1, ROWS)
+    assert dense.calls[-1][1] >= ROWS

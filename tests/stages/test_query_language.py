@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wordpipe
-from wordpipe.errors import InputError
+from wordpipe.errors import NothingFound
 from wordpipe.search.settings import QueryOptions
 
 ROWS = [
@@ -90,7 +90,7 @@ def test_the_command_line_reads_minus_words_and_says_what_it_corrected(index, cl
         in told.err
     )
     exact = cli("query", index, "kuberntes", "--exact")
-    assert exact.code == 3
+    assert exact.code == 1
     assert "unknown: kuberntes (did you mean kubernetes?)" in exact.err
     signs = cli("query", index, '"progress bar"', "--exact", "--json")
     assert {json.loads(line)["id"] for line in signs.out.splitlines()} == {"a1", "a2"}
@@ -112,7 +112,7 @@ def test_operators_hold_in_every_mode(built):
             assert not any("moon" in f"{hit['title']} {hit['text']}".lower().split() for hit in hits)
             assert all("the sea" in " ".join(f"{hit['title']}\n{hit['text']}".lower().split()) for hit in hits)
         error = opened.nothing_found(QueryOptions(), "+qxqxqx sea")
-        assert isinstance(error, InputError)
+        assert isinstance(error, NothingFound)
         assert "no row fulfils all operators" in str(error)
         explained = opened.query("sea +water", 3, mode="hybrid", explain=True)
         assert all("lexical" in hit["explain"] or "dense" in hit["explain"] for hit in explained)

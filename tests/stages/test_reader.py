@@ -12,7 +12,7 @@ import wordpipe
 from tests.conftest import TINY
 from wordpipe import RunOptions
 from wordpipe.cli.app import app as cli
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, NothingFound
 from wordpipe.heads import choose_no_answer
 
 NAMES = ("Ada", "Ben", "Eve")
@@ -101,7 +101,7 @@ def test_questions_without_an_answer_have_a_threshold(base, tmp_path):
     assert [(one.answer, one.start) for one in answers] == [("", -1), ("Eve", 9)]
     assert answers[0].no_answer > answers[1].no_answer
     assert answers[0].probability == answers[0].no_answer
-    with pytest.raises(InputError, match="the model found no answer in any passage"):
+    with pytest.raises(NothingFound, match="the model found no answer in any passage"):
         CliRunner().invoke(
             cli, ["predict", str(tmp_path / "reader"), "Who is here?", "--passages", _file(tmp_path, pairs[0][0])],
             standalone_mode=False, catch_exceptions=False,

@@ -155,12 +155,14 @@ def wants_json(args: "list[str]") -> bool:
 def _show(error: "WordpipeError") -> int:
     """Print an error with its hint, or as one JSON object with --json; return its exit code."""
     from wordpipe.cli.output import escaped, say
+    from wordpipe.errors import NothingFound
 
     if wants_json(sys.argv[1:]):
         say(_as_json(error.to_json()), as_it_is=True)
     else:
         hint = f"\n  hint: {escaped(error.hint)}" if error.hint else ""
-        say(f"wordpipe: error: {error.message}{hint}", whole=error.where or "")
+        called = "" if isinstance(error, NothingFound) else "error: "
+        say(f"wordpipe: {called}{error.message}{hint}", whole=error.where or "")
     return error.exit_code
 
 
@@ -217,7 +219,7 @@ def _meant_option(error: "click.NoSuchOption") -> str:
 def _unforeseen(error: BaseException) -> int:
     """Report stop requests, errors of the operating system that no stage translated, and bugs; return the exit code."""
     from wordpipe.cli.output import say
-    from wordpipe.errors import BudgetError
+    from wordpipe.errors import BUG, BudgetError
     from wordpipe.runtime import Stopped, is_out_of_memory, stopped_by
 
     # stops
@@ -246,7 +248,7 @@ def _unforeseen(error: BaseException) -> int:
 
     say("".join(traceback.format_exception(error)), as_it_is=True)
     say("wordpipe: this is a bug in wordpipe, not a mistake in your command; no existing file was changed")
-    return 1
+    return BUG
 
 
 _SAVING = {"tokenize", "train", "embed"}

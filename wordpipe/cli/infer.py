@@ -15,7 +15,7 @@ from wordpipe.cli.input_lines import given_lines, is_prompt, print_unanswered, t
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import counted, emphasised, escaped, human_count, one_line, safe_text, say
 from wordpipe.cli.stage import make, stage_command
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError, InputError, NothingFound
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.runtime import torch_threads
 from wordpipe.settings import Settings
@@ -334,7 +334,7 @@ label, probability, text of the span. An empty input line gives an empty output 
 A reader reads a question and a passage, separated by a tab, and prints a line: number of the question, begin and end of the
 answer in characters of the passage (-1: no answer), probability, answer. With --index, the reader reads the ten best texts
 that a search for the question finds; with --passages, all texts of a corpus or a source. A line is then: rank, probability,
-answer, source, passage. Exit code 3: no passage has an answer.
+answer, source, passage. Exit code 1: no passage has an answer.
 
 Probabilities are calibrated with a temperature that was chosen on held-out texts. Model folders of Hugging Face transformers
 work too."""
@@ -436,7 +436,7 @@ def _print_answers(
     """Print the best answers that the reader of `predict` finds in an index, or in passages, to each question.
 
     Raises:
-        InputError: no question has an answer.
+        NothingFound: no question has an answer.
     """
     from wordpipe.stages import best_answers, open_passages
 
@@ -457,7 +457,7 @@ def _print_answers(
         )
     if asked and without == asked:
         hint = "use other words, or give more passages" if asked == 1 else "give other passages"
-        raise InputError("the model found no answer in any passage", got=counted(asked, "questions"), hint=hint)
+        raise NothingFound("the model found no answer in any passage", got=counted(asked, "questions"), hint=hint)
     if without and not quiet:
         say(f"the model found no answer to {without:,} of {counted(asked, 'questions')}")
 

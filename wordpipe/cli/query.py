@@ -5,25 +5,28 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand, Option
 from wordpipe.cli.input_lines import given_lines, is_prompt, together
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import escaped, say
+from wordpipe.cli.output import escaped, one_line, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
     from wordpipe.errors import ArtifactError
-    from wordpipe.stages import OpenArtifact, QueryResult
+    from wordpipe.stages import OpenArtifact, OpenIndex, QueryResult
+
+T = TypeVar("T")
 
 _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _SAID = 1_000  # characters of a remark
@@ -35,12 +38,20 @@ _EXAMPLES = """wordpipe query run "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
 wordpipe query run/index '"progress bar" -quantum lang:en kube*'
 wordpipe query run/words water - salt + sugar"""
-_FORMAT = "Output format; plain: lines of text; tsv: columns separated by tabs.  [default: plain on a terminal, tsv in a pipe]"
+_FORMAT = (
+    "Output format; plain: lines of text; tsv: columns separated by tabs; csv: all fields, for spreadsheets.  [default: plain "
+    "on a terminal, tsv in a pipe]"
+)
+
+_COUNT = (
+    "Print only the number of rows that match; these are the rows that contain a word of the query and fulfil its operators "
+    "and --where; with --mode dense every row with a vector counts"
+)
 
 
 def _query(
-    artifact: Path, text: tuple[str, ...], *, k: int, queries: Path | None, form: str | None, as_json: bool, verify: bool,
-    quiet: bool, **given: Any,
+    artifact: Path, text: tuple[str, ...], *, k: int, queries: Path | None, form: str | None, count: bool, as_json: bool,
+    verify: bool, quiet: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
@@ -56,8 +67,10 @@ def _query(
     +with, begin*, FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
 
     A score is a cosine in a search by vectors, BM25 in a search by words, and 0 to 1 in a hybrid search. With --mode auto or
-    hybrid, a query with words that have no vector but occur in the texts is searched by words too. Exit code 3: no query has
-    an answer.
+    hybrid, a query with words that have no vector but occur in the texts is searched by words too.
+
+    --offset 10 begins with the answer after the tenth: pages together are the same as one long list. Exit code 1: no query has
+    an answer; this is no error.
     """
     from wordpipe.artifacts import is_artifact
     from wordpipe.errors import ConfigError
@@ -75,7 +88,7 @@ def _query(
     with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
         if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
             say(f"index: {escaped(str(opened.path))}")
-        print_answers(opened, options, text=text, queries=queries, k=k, form=form, quiet=quiet)
+        print_answers(opened, options, text=text, queries=queries, k=k, form=form, quiet=quiet, count=count)
 
 
 def query_options(given: dict[str, Any]) -> QueryOptions:
@@ -96,41 +109,109 @@ def chosen_format(form: str | None, *, as_json: bool) -> str:
 
 def print_answers(
     opened: "OpenArtifact", options: QueryOptions, *, text: tuple[str, ...], queries: Path | None, k: int, form: str,
-    quiet: bool,
+    quiet: bool, count: bool = False,
 ) -> None:  # fmt: skip
-    """Print the answers of an opened artifact to a query, or to the queries of a file, a pipe or a prompt.
+    """Print the answers of an opened artifact to a query, or to the queries of a file, a pipe or a prompt; or their numbers.
 
     Raises:
-        WordpipeError: no query has an answer, or the only one cannot be asked.
+        NothingFound: no query has an answer; with `quiet` the command ends without a word.
+        WordpipeError: the only query cannot be asked.
     """
-    from wordpipe.stages import OpenIndex
+    from wordpipe.errors import NothingFound
 
     text = tuple(one.replace("−", "-", 1) if one.startswith("−") else one for one in text)
-    answered = 0
     opened.check(options)
-    answers = Answers(form, opened, titled=not text, shown=named_fields(options.where))
-    lines: Iterator[str] | None = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
-    # a condition alone lists rows
-    lists = options.where is not None and not text and queries is None and isinstance(opened, OpenIndex)
-    if lists and (is_prompt(text, queries) or (lines := _any_of(lines)) is None):
+    # queries are answered together, as many as have come; None: there is none, and a condition alone lists rows
+    lines = _lines(opened, text, queries, options, quiet=quiet)
+    asked = None if lines is None else together(map(str.strip, lines), text, queries, _AT_ONCE)
+    titled = asked is not None and not text
+    answer = _count if count else _answer
+    if not answer(opened, asked, k, options, form, titled=titled, quiet=quiet):
+        if quiet:
+            click.get_current_context().exit(NothingFound.exit_code)
+        raise opened.nothing_found(options, " ".join(text))
+
+
+def _lines(
+    opened: "OpenArtifact", text: tuple[str, ...], queries: Path | None, options: QueryOptions, *, quiet: bool
+) -> Iterator[str] | None:
+    """Return the queries; None where a condition stands alone."""
+    from wordpipe.stages import OpenIndex
+
+    lines = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
+    if options.where is None or text or queries is not None or not isinstance(opened, OpenIndex):
+        return lines
+    return None if is_prompt(text, queries) else _any_of(lines)
+
+
+def _answer(
+    opened: "OpenArtifact", asked: Iterable[list[str]] | None, k: int, options: QueryOptions, form: str, *, titled: bool,
+    quiet: bool,
+) -> int:  # fmt: skip
+    """Print the answers to queries, or the rows of which a condition alone is true; return how many have any."""
+    from wordpipe.stages import OpenIndex, QueryResult
+
+    answers = Answers(form, opened, titled=titled, shown=named_fields(options.where), explained=options.explain)
+    answered, ask = 0, partial(opened.query_all, k=k, options=options)
+    if asked is None:
         assert isinstance(opened, OpenIndex)
-        found, n_rows = opened.fulfilling(options, k)
-        answers.titled, answered, lines = False, bool(found.hits), iter(())
-        answers.print(found)
-        if not quiet and n_rows > k:
-            say(f"shown: {k:,} of {n_rows:,} rows that match the condition; to see more rows, use a larger -k")
-    # queries are answered together, as many as have come
-    for some in together((line.strip() for line in lines or ()), text, queries, _AT_ONCE):
-        for result in _results(opened, some, k, options, strict=bool(text)):
+        answered = _list(opened, answers, k, options, quiet=quiet)
+    for some in asked or ():
+        for result in _answered(ask, some, lambda line: QueryResult(line, []), strict=not titled):
             answered += bool(result.hits)
             for remark in () if quiet else _remarks(result, options):
                 say(remark)
             answers.print(result)
-            if form == "json" and not text:  # a program that asks through a pipe need not wait for more
+            if titled and form == "json":  # a program that asks through a pipe need not wait for more
                 click.echo(json.dumps({"query": result.query, "hits": len(result.hits)}, ensure_ascii=False))
     answers.end()
-    if not answered:
-        raise opened.nothing_found(options, " ".join(text))
+    return answered
+
+
+def _count(
+    opened: "OpenArtifact", asked: Iterable[list[str]] | None, k: int, options: QueryOptions, form: str, *, titled: bool,
+    quiet: bool,
+) -> int:  # fmt: skip
+    """Print the number of rows that match each query; return the sum of all."""
+    del k
+    counts, total = partial(opened.count_all, options=options), 0
+    for some in [[""]] if asked is None else asked:
+        numbers = _answered(counts, some, lambda _: 0, strict=not titled)
+        _print_counts(form, some, numbers, titled=titled)
+        total += sum(numbers)
+    if options.mode == "dense" and not quiet:
+        say("counted: all rows that have a vector, because a search by vectors ranks every row")
+    return total
+
+
+def _print_counts(form: str, queries: Sequence[str], numbers: Sequence[int], *, titled: bool) -> None:
+    """Print the numbers of rows that match queries, one a line.
+
+    Args:
+        form: of the output, as of answers.
+        queries: the queries.
+        numbers: as many.
+        titled: every number stands beside its query.
+    """
+    from wordpipe.stages import csv_line
+
+    for query, n in zip(queries, numbers, strict=True):
+        if form == "json":
+            click.echo(json.dumps({"query": query, "count": n}, ensure_ascii=False))
+        elif form == "csv":
+            click.echo(csv_line([query, n] if titled else [n]), nl=False)
+        else:
+            click.echo(f"{escaped(one_line(query))}\t{n}" if titled else f"{n}")
+
+
+def answer_options() -> list[Option]:
+    """Return the options of a command that prints answers to queries."""
+    count = Option(["--count"], is_flag=True, help=_COUNT)
+    return [
+        *settings_options(QueryOptions),
+        count,
+        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
+    ]
 
 
 class _QueryCommand(ExampleCommand):
@@ -148,8 +229,7 @@ query = _QueryCommand(
         click.Argument(["text"], nargs=-1, metavar="[QUERY]..."),
         Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers per query.  [default: 10]"),
         Option(["--queries"], type=PATH, metavar="FILE", help="Read queries from a file, one per line."),
-        *settings_options(QueryOptions),
-        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
+        *answer_options(),
     ],
     callback=_query,
     example=_EXAMPLES,
@@ -158,6 +238,18 @@ query = _QueryCommand(
     quiet="Print nothing but the answers and errors.",
     verify="artifact's",
 )
+
+
+def _list(opened: "OpenIndex", answers: Answers, k: int, options: QueryOptions, *, quiet: bool) -> int:
+    """Print the rows of which a condition alone is true, k of them; return how many are printed."""
+    found, n_rows = opened.fulfilling(options, k)
+    answers.print(found)
+    last = options.offset + len(found.hits)
+    if not quiet and n_rows > last:
+        shown = f"{options.offset + 1:,} to {last:,}" if options.offset else f"{last:,}"
+        more = "; to see more rows, use a larger -k, or --offset"
+        say(f"shown: {shown} of {n_rows:,} rows that match the condition{more}")
+    return len(found.hits)
 
 
 def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
@@ -205,22 +297,21 @@ def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
     return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
 
 
-def _results(
-    opened: "OpenArtifact", texts: list[str], k: int, options: QueryOptions, *, strict: bool
-) -> "list[QueryResult]":
-    """Return the results of some queries; of many lines, a bad one is named and skipped, and has no hits."""
+def _answered(
+    ask: "Callable[[list[str]], list[T]]", texts: list[str], nothing: "Callable[[str], T]", *, strict: bool
+) -> "list[T]":
+    """Return what is answered to some queries; of many lines, a bad one is named and skipped, and answered with nothing."""
     from wordpipe.errors import ConfigError, InputError
-    from wordpipe.stages import QueryResult
 
     try:
-        return opened.query_all(texts, k, options)
+        return ask(texts)
     except (ConfigError, InputError) as error:
         if strict:
             raise
         if len(texts) == 1:
             say(f"skipped: {error.message}")
-            return [QueryResult(texts[0], [])]
-    return [result for text in texts for result in _results(opened, [text], k, options, strict=False)]
+            return [nothing(texts[0])]
+    return [one for text in texts for one in _answered(ask, [text], nothing, strict=False)]
 
 
 def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:

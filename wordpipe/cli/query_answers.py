@@ -1,4 +1,4 @@
-"""The answers of `wordpipe query`: lines for people, a table, lines for a pipe, or JSON.
+"""The answers of `wordpipe query`: lines for people, a table, lines for a pipe, CSV, or JSON.
 
 For people an answer is its score and title, where it stands, and the passage that answers best, wrapped to the terminal and
 with the query's words marked. Lines are cut by what they take up on the screen, where a Chinese character takes two places.
@@ -27,9 +27,9 @@ from wordpipe.cli.output import (
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from wordpipe.stages import OpenArtifact, Passage, PassageFinder, QueryResult
+    from wordpipe.stages import CsvAnswers, OpenArtifact, Passage, PassageFinder, QueryResult
 
-FORMATS = ("plain", "table", "tsv", "json")
+FORMATS = ("plain", "table", "tsv", "csv", "json")
 _PIPED_CHARS = 200  # of a text, where the output is no terminal
 _LINES = 3  # of a passage
 _FILLED = 0.92  # of these lines, as words that have no room go to the next
@@ -63,7 +63,8 @@ class Answers:
     Args:
         form: of `FORMATS`.
         opened: what was asked.
-        titled: every query is named above its answers; in lines parted by tabs, it is the first cell of each.
+        titled: every query is named above its answers; in lines parted by tabs and in CSV, it is the first cell of each.
+        explained: scores are explained.
         shown: metadata fields that are shown beside the place.
     """
 
@@ -71,33 +72,24 @@ class Answers:
     opened: "OpenArtifact"
     titled: bool = False
     shown: Sequence[str] = ()
+    explained: bool = False
+    _table: "CsvAnswers | None" = None  # whose header is printed
     _explained: set[str] = field(default_factory=set)  # keys of the legend
     _not_shown: dict[str, None] = field(default_factory=dict)  # columns
 
     def print(self, result: "QueryResult") -> None:
-        """Print the answers of one query: lines, a table, cells for a pipe, or JSON."""
+        """Print the answers of one query: lines, a table, cells for a pipe, CSV, or JSON."""
         if self.form == "json":
             for hit in result.hits:
                 click.echo(json.dumps({"query": result.query} | hit, ensure_ascii=False, default=str))
             return
-        # in a pipe: cells, with the query first where there are several
+        if self.form == "csv":
+            self._print_csv(result)
+            return
         if self.titled and self.form != "tsv":
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
-            asked = [safe_text(one_line(result.query))] if self.titled else []
-            if self.titled and not result.hits:  # its line, so that questions and answers stay in step
-                click.echo(asked[0])
-            words = (
-                self.opened.passages(result.searched or result.query).words
-                if any("explain" in hit for hit in result.hits)
-                else {}
-            )
-            for hit in result.hits:
-                cells = piped_cells(hit)
-                why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
-                if why:
-                    cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
-                click.echo("\t".join([*asked, *cells]))
+            self._print_cells(result)
             return
         # for people: a table, or lines
         finder = self.opened.passages(result.searched or result.query)
@@ -117,6 +109,8 @@ class Answers:
 
     def end(self) -> None:
         """Print the end of all answers of `query`: columns that had no room, and the legend of explanations."""
+        if self.form == "csv" and self._table is None:  # a table without rows has its header
+            self._print_csv(None)
         if self._not_shown:
             names = ", ".join(self._not_shown)
             click.echo(
@@ -131,6 +125,33 @@ class Answers:
             for paragraph in (text for name, text in _LEGEND.items() if name in self._explained):
                 for line in wrapped_words(paragraph.split(" "), width, "", "  "):
                     click.echo(line)
+
+    def _print_cells(self, result: "QueryResult") -> None:
+        """Print the answers of a query as cells, with the query first where there are several."""
+        asked = [safe_text(one_line(result.query))] if self.titled else []
+        if self.titled and not result.hits:  # its line, so that questions and answers stay in step
+            click.echo(asked[0])
+        words = (
+            self.opened.passages(result.searched or result.query).words
+            if any("explain" in hit for hit in result.hits)
+            else {}
+        )
+        for hit in result.hits:
+            cells = piped_cells(hit)
+            why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
+            if why:
+                cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
+            click.echo("\t".join([*asked, *cells]))
+
+    def _print_csv(self, result: "QueryResult | None") -> None:
+        """Print the answers of a query as CSV, after the header if they are the first."""
+        from wordpipe.stages import CsvAnswers
+
+        if self._table is None:
+            self._table = CsvAnswers(self.opened, titled=self.titled, explained=self.explained)
+            click.echo(self._table.header, nl=False)
+        if result is not None:
+            click.echo(self._table.lines(result.query, result.hits), nl=False)
 
     def _width(self) -> int:
         return max(_LEAST, shutil.get_terminal_size().columns)

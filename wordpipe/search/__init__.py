@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         chance_vectors,
         nearest,
     )
-    from wordpipe.search.lexical.analysis import Analyser, recognised_language, stemmer
+    from wordpipe.search.lexical.analysis import Analyser, folded, recognised_language, stemmer
     from wordpipe.search.lexical.bm25 import LexicalIndex
     from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between
     from wordpipe.search.lexical.word_lookup import LEXICAL

@@ -111,6 +111,18 @@ def vector_share(agreement: float, words: float) -> float:
     return agreement * words / (words + _HALFWAY) if words else 1.0
 
 
+def _depth(k: int) -> int:
+    """Return for how many hits an index of vectors is searched where k are wanted: 100, or 200, or 400.
+
+    An index that is not exact finds other hits for another number, and of equal vectors at the border any may come first:
+    pages of one list are taken from one search.
+    """
+    depth = CANDIDATES
+    while depth < k:
+        depth *= 2
+    return depth
+
+
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The move of a query's vector by relevance feedback: the new vector is kept · query + pull."""
@@ -203,8 +215,8 @@ class Retriever:
             shown = [replace(one, hits=Hits(one.hits.rows, one.hits.scores.clip(min=0)).first(k)) for one in found]
             return [replace(one, lexical=one.hits) for one in shown]
         if self.lexical is None:
-            return [Result(hits, dense=hits) for hits in self.dense.search(queries_QD, k)]
-        depth = max(k, CANDIDATES)
+            return [Result(hits.first(k), dense=hits.first(k)) for hits in self.dense.search(queries_QD, _depth(k))]
+        depth = _depth(k)
         words = [self.lexical.read(text, self.prefixes) for text in texts]
         return self.mixed(words, queries_QD, self.near(queries_QD, depth), self.worded(words, depth), k)
 
@@ -213,7 +225,7 @@ class Retriever:
     ) -> list[Result]:
         """Return the k best of what a hybrid search found by vectors and by words, after feedback."""
         assert self.lexical is not None
-        depth = max(k, CANDIDATES)
+        depth = _depth(k)
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
         found = list(zip(near, worded, weights, strict=True))
         asked_again = [number for number, weight in enumerate(weights) if self.feedback and 0 < weight < 1]

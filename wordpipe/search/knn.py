@@ -50,6 +50,10 @@ class Hits:
         """Return the best k hits."""
         return Hits(self.rows[:k], self.scores[:k])
 
+    def after(self, offset: int) -> "Hits":
+        """Return the hits without the first ones."""
+        return Hits(self.rows[offset:], self.scores[offset:])
+
     def where(self, keep: Mask) -> "Hits":
         """Return the hits that `keep`, (K,), names."""
         return Hits(self.rows[keep], self.scores[keep])

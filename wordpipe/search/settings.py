@@ -28,6 +28,8 @@ Language = Literal[
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?"
 
+_MOST_OFFSET = 10**9
+
 _GRAPH = "Graphs (hnsw)"
 _LISTS = "Lists (ivf-pq)"
 
@@ -104,6 +106,16 @@ class LexicalSettings(Settings):
     b: float = setting(
         0.75, "BM25: how much the length of a text lowers its score; 0 = not at all", ge=0, le=1, expert=True
     )
+
+
+def sort_key(sort: str) -> tuple[str, bool]:
+    """Return the field by which the rows that a query finds are sorted, and whether the largest value comes first.
+
+    >>> sort_key("year:desc"), sort_key("year"), sort_key("odd:name")
+    (('year', True), ('year', False), ('odd:name', False))
+    """
+    name, sign, order = sort.rpartition(":")
+    return (name, order == "desc") if sign and order in ("asc", "desc") else (sort, False)
 
 
 class ClusterSettings(Settings):
@@ -244,7 +256,7 @@ class QueryOptions(Settings):
     weight: float | None = setting(
         None, "weight of the vectors in a hybrid score; default: the weight measured for this index, larger for long "
         "queries", ge=0, le=1,
-        metavar="SHARE",
+        metavar="SHARE", expert=True,
     )  # fmt: skip
     feedback: int | None = setting(
         None,
@@ -252,11 +264,14 @@ class QueryOptions(Settings):
         "once; default: 10, or 0 with --mode lexical",
         ge=0,
         metavar="N",
+        expert=True,
     )
     exact: bool = setting(
         False, "search for the words as typed; signs are no operators, and misspelt words are not corrected"
     )
-    prefix: bool = setting(False, "the last word may be unfinished; words that begin with it are searched for, too")
+    prefix: bool = setting(
+        False, "the last word may be unfinished; words that begin with it are searched for, too", expert=True
+    )
     where: str | None = setting(
         None,
         "return only rows for which this condition is true, for example year > 2000; `wordpipe show INDEX` lists the "
@@ -267,6 +282,15 @@ class QueryOptions(Settings):
         prose=True,
     )
     per_document: bool = setting(False, "return only the best row of each document")
+    offset: int = setting(
+        0, "leave out the first N answers; with -k, this gives the next page", ge=0, le=_MOST_OFFSET, metavar="N"
+    )
+    sort: str | None = setting(
+        None,
+        "sort the matching rows by this field, rows without a value last; FIELD:desc: the largest value first; rows match if "
+        "they contain a word of the query and fulfil its operators and the condition",
+        metavar="FIELD",
+    )
     min_score: float | None = setting(
         None,
         "omit hits with a lower score, relative to the best hit in hybrid mode; with --mode dense the score is a cosine, "
@@ -297,6 +321,16 @@ class QueryOptions(Settings):
             raise ValueError(
                 "feedback needs mode = hybrid or lexical, not dense, because only a search by words is repeated"
             )
+
+    @checked
+    def _fits_the_order(self) -> None:
+        if self.sort is None:
+            return
+        if self.mode == "dense":
+            raise ValueError("sort needs another mode than dense, because a search by vectors ranks all rows")
+        if self.weight is not None or self.feedback:
+            name = "feedback" if self.weight is None else "weight"
+            raise ValueError(f"{name} cannot be used with sort, because sorted rows are not ranked by their scores")
 
     @property
     def is_hybrid(self) -> bool:

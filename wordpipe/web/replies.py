@@ -18,6 +18,7 @@ from wordpipe.errors import (
     ConfigError,
     DamageError,
     InputError,
+    NothingFound,
     UnknownWordError,
     WordpipeError,
 )
@@ -25,6 +26,7 @@ from wordpipe.errors import (
 JSON = "application/json"
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
+CSV = "text/csv"
 RETRY_AFTER_S = 1
 _KIND = {401: "authentication_error", 429: "rate_limit_error"}
 
@@ -78,6 +80,11 @@ def lines_reply(rows: Iterable[Mapping[str, Any]]) -> Response:
     """Return a reply with one JSON object per line, byte for byte the lines of `wordpipe query --json`."""
     lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     return Response("".join(lines).encode("utf-8", "replace"), media_type=LINES)
+
+
+def csv_reply(table: str) -> Response:
+    """Return a reply with a table as CSV, with a header line."""
+    return Response(table.encode("utf-8", "replace"), media_type=f"{CSV}; charset=utf-8; header=present")
 
 
 def error_reply(error: Exception) -> Response:
@@ -160,7 +167,7 @@ def _type(status: int) -> str:
 
 def status_of(error: WordpipeError) -> int:
     """Return the reply's status of HTTP for an error: 4xx where another request helps, else 503."""
-    if isinstance(error, UnknownWordError):
+    if isinstance(error, UnknownWordError | NothingFound):
         return 404
     if isinstance(error, DamageError):
         return 503

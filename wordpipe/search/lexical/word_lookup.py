@@ -159,9 +159,9 @@ class WordLookup:
         own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(self.analyser.exact(prefix)) else -1
         return weights | ({own: 1.0} if own >= 0 else {})
 
-    def holding(self, query: str) -> Mask | None:
+    def holding(self, query: str, prefixes: Sequence[str] = ()) -> Mask | None:
         """Return which texts hold a term of the query, (N,); None where no text does."""
-        terms = self.read(query).numbers.tolist()
+        terms = self.read(query, prefixes).numbers.tolist()
         return self._with_any(terms) if terms else None
 
     @cached_property

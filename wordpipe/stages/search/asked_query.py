@@ -163,5 +163,7 @@ class QueryKeywords(TypedDict, total=False):
     prefix: bool
     where: str | None
     per_document: bool
+    offset: int
+    sort: str | None
     min_score: float | None
     explain: bool

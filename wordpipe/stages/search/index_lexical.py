@@ -45,7 +45,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.opened_artifact import document_numbers, reads_titles
+from wordpipe.stages.search.row_facts import document_numbers, reads_titles
 
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import (
-    ENCODER,
     INDEX_FILE,
     Artifact,
     Kind,
@@ -28,13 +27,13 @@ from wordpipe.artifacts import (
     rows_with_vector,
     visible_columns,
 )
-from wordpipe.encoders import ENCODER_FILE, load_facts
-from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError, NothingFound
 from wordpipe.search import Hits
 from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.asked_query import QueryKeywords, QueryResult
+from wordpipe.stages.search.row_facts import RowFacts
 
 if TYPE_CHECKING:
     from wordpipe.search import VectorIndex
@@ -196,6 +195,26 @@ class OpenArtifact:
             hint=hint,
         )
 
+    @public(QueryOptions)
+    def count(self, text: str, **options: Unpack[QueryKeywords]) -> int:
+        """Return the number of rows of an opened index that match a query, whatever their scores; see `matching_rows`.
+
+        Args:
+            text: the query; a blank one matches every row of which `where` is true.
+            options: fields of `QueryOptions`. With `per_document` documents are counted.
+
+        Raises:
+            WordpipeError: see `query_all`.
+        """
+        chosen = QueryOptions.make(options)
+        self.check(chosen)
+        return self.count_all([text], chosen)[0]
+
+    def count_all(self, texts: Sequence[str], options: QueryOptions) -> list[int]:
+        """Return for each of several queries the number of rows of an opened index that match; see `count`."""
+        del texts, options
+        raise ConfigError("rows can be counted only in an index over texts", where=self.path, got=self.kind)
+
     def batches(self, columns: Sequence[str] | None = None, *, table: str = "") -> pa.RecordBatchReader:
         """Return the rows of an opened artifact's table as a stream of Arrow batches.
 
@@ -241,13 +260,16 @@ class OpenArtifact:
 
         return PassageFinder(query, Analyser("none"))
 
-    def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """Return the error that no query of an opened artifact found anything, and what to do.
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> NothingFound:
+        """Return the report that no query of an opened artifact found anything, and what to do.
 
         `asked` where there was one query.
         """
-        del options, asked
-        return InputError(
+        del asked
+        if options.offset:
+            what, hint = f"nothing was found after the first {options.offset:,} answers", "use a smaller offset"
+            return NothingFound(what, hint=hint)
+        return NothingFound(
             "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
         )
 
@@ -307,6 +329,11 @@ class OpenIndex(OpenArtifact):
         """(M,) the rows that have a vector, as the faiss index numbers them; None where all have."""
         return rows_with_vector(self.artifact)
 
+    @cached_property
+    def row_facts(self) -> RowFacts:
+        """Facts of all rows."""
+        return RowFacts(self.artifact, self._columns)
+
     def allowed(self, options: QueryOptions) -> npt.NDArray[np.bool_] | None:
         """Return the rows that a condition allows, (N,), None for all. Raises ConfigError: the condition cannot be read."""
         return None if options.where is None else self._rows_where(options.where)
@@ -316,19 +343,22 @@ class OpenIndex(OpenArtifact):
         del text
         return None
 
-    def rows_of(self, found: Sequence[Hits]) -> list[list[dict[str, Any]]]:
-        """Return the hits of some queries of an opened index with their rank and their rows' columns.
+    def rows_of(self, found: Sequence[Hits], offset: int = 0) -> list[list[dict[str, Any]]]:
+        """Return the hits of some queries of an opened index after an offset with their rank and their rows' columns.
 
         Rows are fetched together, ascending: 1,000 queries took 100 s where each fetched its own, unpacking the same row
         groups again and again.
         """
+        found = [hits.after(offset) for hits in found]
         wanted = np.unique(np.concatenate([hits.rows for hits in found])).tolist() if found else []
         shown = map(self._shown, self._reader.fetch(wanted))
         columns_of = dict(zip(wanted, shown, strict=True))
         return [
             [
                 {"rank": rank, "score": score, "row": row} | columns_of[row]
-                for rank, (row, score) in enumerate(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True), start=1)
+                for rank, (row, score) in enumerate(
+                    zip(hits.rows.tolist(), hits.scores.tolist(), strict=True), offset + 1
+                )
             ]
             for hits in found
         ]
@@ -430,7 +460,8 @@ class OpenIndex(OpenArtifact):
         """Return the first k rows of an opened index of which a condition is true; and how many there are."""
         allowed = self.allowed(options)
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
-        (hits,) = self.rows_of([Hits(rows[:k], np.ones(len(rows[:k]), np.float32))])
+        rows = self.row_facts.sorted(rows, options.sort) if options.sort else rows
+        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32)).first(k + options.offset)], options.offset)
         return QueryResult("", hits), len(rows)
 
 
@@ -467,32 +498,3 @@ def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
             named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
             return named if entry.kind == "corpus" else _fields_used(*there)
     return {}
-
-
-def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:
-    """Return the number of the document of every row of an opened artifact's table, (N,).
-
-    Records with ids of their own are documents of their own, whatever they say.
-    """
-    schema = read_schema(artifact, table)
-
-    def codes(name: str) -> npt.NDArray[np.int64]:
-        columns = [batch.column(name) for batch in read_batches(artifact, table, [name])]
-        found = pa.chunked_array(columns, schema.field(name).type).combine_chunks()
-        numbers: npt.NDArray[np.int32] = found.dictionary_encode(null_encoding="encode").indices.to_numpy()
-        return numbers.astype(np.int64)
-
-    numbers_N = codes("doc_id")
-    if "record_id" in schema.names and len(numbers_N):
-        ids_N = codes("record_id")
-        _, first_M, place_N = np.unique(numbers_N * (ids_N.max() + 1) + ids_N, return_index=True, return_inverse=True)
-        numbers_N = np.argsort(np.argsort(first_M))[place_N]
-    return numbers_N
-
-
-def reads_titles(source: Artifact) -> bool:
-    """True if the words of titles count in the lexical index too, as in the embedded rows."""
-    settings = source.manifest.settings
-    if source.kind == "index" and has_vectors(source):
-        settings = load_facts(source.read(ENCODER + ENCODER_FILE))["settings"]
-    return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"

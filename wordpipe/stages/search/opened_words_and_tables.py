@@ -179,17 +179,18 @@ class OpenWords(OpenEncoder):
         """Return opened words' k best hits for each expression of words. Raises ConfigError: it cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         hits = []
-        for near in self.table.nearest(questions, k):
+        for near in self.table.nearest(questions, k + options.offset):
             kept = [one for one in near if options.min_score is None or np.float32(one.score) >= options.min_score]
+            ranked = [*enumerate(kept, start=1)][options.offset :]
             hits.append([
                 {"rank": rank, "score": one.score, "row": one.row, "word": one.word, "count": int(self.table.counts[one.row])}
-                for rank, one in enumerate(kept, start=1)
+                for rank, one in ranked
             ])  # fmt: skip
         return _results(texts, questions, hits)
 
     def check(self, options: QueryOptions) -> None:
         """Refuse options that words do not have, before any query comes."""
-        _refuse(options, "min_score")
+        _refuse(options, "min_score", "offset")
 
     def _about(self) -> str:
         return f"{row_count(self.artifact, 'words'):,} words, {self.dim} dimensions"
@@ -253,17 +254,19 @@ class OpenWordIndex(OpenIndex):
         """Return an opened word index's k best hits for each expression. Raises ConfigError: one cannot be read."""
         questions = [self.table.understand(printable(text)) for text in texts]
         queries_QD = np.array([question.query for question in questions]).reshape(len(questions), self.table.dim)
-        deepest = k + max((len(question.rows) for question in questions if question.query.any()), default=0)
+        deepest = (
+            k + options.offset + max((len(question.rows) for question in questions if question.query.any()), default=0)
+        )
         found = self.vector_index(self.allowed(options)).search(queries_QD, deepest)
         others = [
-            hits.where(~np.isin(hits.rows, question.rows)).first(k).at_least(options.min_score)
+            hits.where(~np.isin(hits.rows, question.rows)).first(k + options.offset).at_least(options.min_score)
             for hits, question in zip(found, questions, strict=True)
         ]
-        return _results(texts, questions, self.rows_of(others))
+        return _results(texts, questions, self.rows_of(others, options.offset))
 
     def check(self, options: QueryOptions) -> None:
         """Refuse options that words do not have, and a condition that cannot be read, before any query comes."""
-        _refuse(options, "min_score", "where")
+        _refuse(options, "min_score", "where", "offset")
         self.allowed(options)
 
 

@@ -24,7 +24,7 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError
 from wordpipe.search.settings import KINDS, IndexSettings
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.opened_artifact import reads_titles
+from wordpipe.stages.search.row_facts import reads_titles
 
 _MAX_CHANGED_SHARE = 0.2  # of the rows that the lists were made for; they fit the rest less and less
 _KEYS = "row_keys.npy"

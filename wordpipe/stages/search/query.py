@@ -21,7 +21,7 @@ from wordpipe.artifacts import (
     row_count,
 )
 from wordpipe.encoders import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, NothingFound
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import (
     FEEDBACK,
@@ -37,13 +37,12 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
+from wordpipe.stages.search.answer_list import matching_rows, sorted_answers
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryKeywords, QueryResult, choose_modes
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import (
     OpenArtifact,
     OpenIndex,
-    document_numbers,
-    reads_titles,
 )
 from wordpipe.stages.search.opened_words_and_tables import (
     Floats,
@@ -55,6 +54,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
     OpenWords,
     encode_texts,
 )
+from wordpipe.stages.search.row_facts import document_numbers, reads_titles
 from wordpipe.storage import as_path
 
 if TYPE_CHECKING:
@@ -191,6 +191,12 @@ class OpenTextIndex(OpenIndex):
             raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
         return found
 
+    def count_all(self, texts: Sequence[str], options: QueryOptions) -> list[int]:
+        """Return for each of several queries the number of rows of the index that match; see `count`."""
+        asked = (self.asked(printable(text), options) for text in texts)
+        found = (np.flatnonzero(matching_rows(self, one, options)) for one in asked)
+        return [len(np.unique(self.documents[rows])) if options.per_document else len(rows) for rows in found]
+
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
         asked = self.asked(printable(text), QueryOptions())
@@ -230,6 +236,8 @@ class OpenTextIndex(OpenIndex):
             ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
         """
         asked = [self.asked(printable(text), options) for text in texts]
+        if options.sort:
+            return [sorted_answers(self, one, k, options) for one in asked]
         found: dict[int, QueryResult] = {}
         # plain queries are searched for together, those with operators one by one
         plain = [number for number, one in enumerate(asked) if one.is_plain]
@@ -243,17 +251,21 @@ class OpenTextIndex(OpenIndex):
         """Return a query as it is searched for: its operators, its words corrected; see `AskedRows`."""
         return self.asked_rows.read(text, options) if self._has_words else Asked(text, text)
 
+    def marked_words(self, asked: Asked) -> str:
+        """Return the words whose places in a text show why it was found."""
+        return self.asked_rows.marked_words(asked) if self._has_words else asked.words
+
     def _found_of(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
         """Return the hits of queries that may find the same rows and have the same unfinished words."""
         rows, prefixes = asked[0].rows, asked[0].prefixes
-        if rows is not None and not prefixes and not self.lexical.analyser(asked[0].words):  # no words but stop words
+        if self.lists(asked[0]):
             return [self._listed(asked[0], k, options)]
         texts = [one.words for one in asked]
-        chosen, results, batch = self.found(texts, k, options, rows=rows, prefixes=prefixes)
-        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results])
+        chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
+        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results], options.offset)
         if options.explain:
             for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
-                self._explain(one, choice.mode, result, own)
+                self.explain(one, choice.mode, result, own)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         for text, choice, words in zip(texts, chosen, unknown, strict=True):
             if choice.mode == "lexical":
@@ -261,17 +273,21 @@ class OpenTextIndex(OpenIndex):
         return [
             QueryResult(
                 one.text, own, words, by_words=[*choice.by_words], mode=choice.mode, corrected={**one.corrected},
-                remarks=[*one.remarks], searched=self.asked_rows.marked_words(one) if self._has_words else one.words,
+                remarks=[*one.remarks], searched=self.marked_words(one),
             )
             for one, own, words, choice in zip(asked, hits, unknown, chosen, strict=True)
         ]  # fmt: skip
+
+    def lists(self, asked: Asked) -> bool:
+        """True if a query has operators and no words but stop words, so that it lists rows and ranks none."""
+        return asked.rows is not None and not asked.prefixes and not self.lexical.analyser(asked.words)
 
     def _listed(self, asked: Asked, k: int, options: QueryOptions) -> QueryResult:
         """Return the first rows that the operators of a query without words allow."""
         allowed = self.allowed(options)
         assert asked.rows is not None
-        rows = np.flatnonzero(asked.rows if allowed is None else asked.rows & allowed)[:k]
-        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32))])
+        rows = np.flatnonzero(asked.rows if allowed is None else asked.rows & allowed)
+        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32)).first(k + options.offset)], options.offset)
         return QueryResult(asked.text, hits, remarks=[*asked.remarks], mode="lexical")
 
     def found(
@@ -296,7 +312,7 @@ class OpenTextIndex(OpenIndex):
         """
         if not self.has_vectors:
             options = options.model_copy(update={"mode": "lexical"})
-        mode, allowed = self._mode(options), self.allowed(options)
+        mode, allowed = self.mode(options), self.allowed(options)
         if rows is not None:
             allowed = rows if allowed is None else rows & allowed
         if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
@@ -319,7 +335,7 @@ class OpenTextIndex(OpenIndex):
             numbers = [number for number, choice in enumerate(chosen) if choice.mode == one]
             some, vectors = [texts[number] for number in numbers], None if batch is None else batch.vectors[numbers]
             if options.per_document:
-                found = retriever.find_documents(some, vectors, k, self._documents)
+                found = retriever.find_documents(some, vectors, k, self.documents)
             else:
                 found = retriever.find(some, vectors, k)
             for number, result in zip(numbers, found, strict=True):
@@ -341,31 +357,35 @@ class OpenTextIndex(OpenIndex):
         if options.mode in ("dense", "hybrid") or options.weight is not None:
             refuse_without_vectors(self.artifact)
         self.allowed(options)
+        if options.sort:
+            self.row_facts.check_sort(options.sort)
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
-    def nothing_found(self, options: QueryOptions, asked: str = "") -> InputError:
-        """Return the error that no query of the index found anything, and why where that is known."""
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> NothingFound:
+        """Return the report that no query of the index found anything, and why where that is known."""
+        if options.offset:
+            return super().nothing_found(options, asked)
         # An id was asked for.
         if asked and options.where is None and "record_id" in self._columns.names:
             condition = "id = '" + asked.replace("'", "''") + "'"
             with suppress(ConfigError):  # numbers as ids
                 if self._rows_where(condition).any():
                     hint = f'a record has this id; to see the record, use --where "{condition}"'
-                    return InputError("nothing was found", hint=hint)
+                    return NothingFound("nothing was found", hint=hint)
         # The operators of the query allow no row.
         if asked.strip() and (found := self.asked(printable(asked), options)).rows is not None and not found.rows.any():
             what = "nothing was found: no row fulfils all operators of the query"
-            return InputError(what, hint="leave out an operator; --exact searches for the words without operators")
+            return NothingFound(what, hint="leave out an operator; --exact searches for the words without operators")
         # With a condition, say of how many rows it is true.
-        what, mode, allowed = "nothing was found", self._mode(options), self.allowed(options)
+        what, mode, allowed = "nothing was found", self.mode(options), self.allowed(options)
         if allowed is not None:
             what += f": the condition is true for {allowed.sum():,} of {len(allowed):,} rows"
             if not allowed.any():
                 if known := self._values_named(options.where or ""):
-                    return InputError(what, got=options.where, hint=known)
+                    return NothingFound(what, got=options.where, hint=known)
                 hint = f"to see the columns and their values, use: wordpipe show {self.artifact.path} --rows 3"
-                return InputError(what, got=options.where, hint=hint)
+                return NothingFound(what, got=options.where, hint=hint)
         # Say what else was missing: a vector, or the words.
         if allowed is not None and options.min_score is None:
             has_vector = self.with_vector is None or allowed[self.with_vector].any()
@@ -373,12 +393,14 @@ class OpenTextIndex(OpenIndex):
             what += f", and {by_vectors if mode == 'dense' else 'none of these rows contains the words of the query'}"
         if allowed is not None and mode != "dense":
             or_vectors = "; or search by vectors, with --mode dense" if mode == "lexical" and self.has_vectors else ""
-            return InputError(what, got=options.where, hint=f"try other words or another condition{or_vectors}")
+            return NothingFound(what, got=options.where, hint=f"try other words or another condition{or_vectors}")
         if mode == "dense":
-            return InputError(what, got=options.where, hint="try other words, or search by words, with --mode lexical")
+            return NothingFound(
+                what, got=options.where, hint="try other words, or search by words, with --mode lexical"
+            )
         return super().nothing_found(options, asked)
 
-    def _mode(self, options: QueryOptions) -> SearchMode:
+    def mode(self, options: QueryOptions) -> SearchMode:
         """Return the mode of queries whose words all have vectors."""
         if options.mode != "auto":
             return options.mode
@@ -402,11 +424,11 @@ class OpenTextIndex(OpenIndex):
         """Return the number of first hits by which a query of this mode is searched for a second time."""
         if mode != "lexical":
             return FEEDBACK if options.feedback is None else options.feedback
-        if options.mode == "auto" and self._mode(options) == "lexical":
+        if options.mode == "auto" and self.mode(options) == "lexical":
             return read_fact(self._of("lexical"), "feedback", int, self.artifact.path / MANIFEST, 0)
         return (options.feedback or 0) if options.mode == "lexical" else 0
 
-    def _explain(self, asked: Asked, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
+    def explain(self, asked: Asked, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
         """Explain every hit of a query: which words of the query and of its text carried its score.
 
         A cosine is a sum over pairs of words (see encoders/encoder.py), BM25 a sum over terms, and a hybrid score adds the
@@ -469,7 +491,8 @@ class OpenTextIndex(OpenIndex):
         return load_facts(self.artifact.read(ENCODER + ENCODER_FILE))
 
     @cached_property
-    def _documents(self) -> npt.NDArray[np.int64]:
+    def documents(self) -> npt.NDArray[np.int64]:
+        """The number of the document of each row, (N,)."""
         return document_numbers(self.artifact, "index")
 
     def _of(self, name: str) -> dict[str, Any]:

@@ -8,19 +8,20 @@ from typing import Any, Literal, Self
 
 from starlette.responses import Response
 
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError, NothingFound
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
+from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.params import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, bounded, checked_text, fields, listing, maybe, ref
-from wordpipe.web.replies import LINES, lines_reply
+from wordpipe.web.replies import CSV, LINES, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
 
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
 _MAX_PASSAGE = 5_000  # characters
+_MAX_OFFSET = 100_000
 _FACET_VALUES = 1_000
 _MAX_CONDITION = 10_000  # characters
 
@@ -41,7 +42,10 @@ _RESULT = Answer("Result", fields(
         "unknown": {"type": "object", "additionalProperties": listing(TEXT)}, "guessed": listing(TEXT),
         "by_words": listing(TEXT), "corrected": {"type": "object", "additionalProperties": TEXT}, "remarks": listing(TEXT),
     },
-    {"nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})), "passages": listing(ref("Passage")), "row": WHOLE},
+    {
+        "matches": WHOLE, "nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})),
+        "passages": listing(ref("Passage")), "row": WHOLE,
+    },
 ), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
 _COLUMN = fields(
     {
@@ -95,11 +99,13 @@ def _chosen_param() -> Any:
 def _format_param() -> Any:
     """Declare the parameter `format` of search results."""
     return param(
-        "lines", "format of the answer; lines: one JSON object per hit, as in `wordpipe query --json`; json: one object"
+        "lines",
+        "format of the answer; lines: one JSON object per hit, as in `wordpipe query --json`; json: one object; "
+        "csv: a table with all fields, as in `wordpipe query --format csv`",
     )
 
 
-@endpoint("/search", can="search", answer=_RESULT, media=[LINES])
+@endpoint("/search", can="search", answer=_RESULT, media=[LINES, CSV])
 class Search(Endpoint):
     """The hits of a query in an index or words."""
 
@@ -109,8 +115,12 @@ class Search(Endpoint):
     k: int = _hits_param()
     index: str | None = artifact_param("an index or a words artifact")
     f: Chosen = _chosen_param()
-    format: Literal["lines", "json"] = _format_param()
-    options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000})
+    format: Literal["lines", "json", "csv"] = _format_param()
+    count: bool = param(
+        False, "with format json, also say in `matches` how many rows match: those that contain a word of the query and meet "
+        "its operators and the condition"
+    )  # fmt: skip
+    options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000}, offset={"le": _MAX_OFFSET})
     passage: int = param(
         0, "number of characters in the passage of each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
     )
@@ -126,16 +136,20 @@ class Search(Endpoint):
         asked = items[0]
         options = _narrowed(at, asked.options, asked.f)
         results = at.opened.query_all([one.q for one in items], asked.k, options)
-        if asked.format == "lines":
+        if asked.format != "json":
             return [_Found(result) for result in results]
-        return [_Found(result, _beside(at.opened, result, options, asked.passage)) for result in results]
+        counts = at.opened.count_all([one.q for one in items], options) if asked.count else [None] * len(items)
+        return [
+            _Found(result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n}))
+            for result, n in zip(results, counts, strict=True)
+        ]
 
     def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known."""
         return found.reply(at, self.k, self.format)
 
 
-@endpoint("/similar", can="similar", answer=_RESULT, media=[LINES])
+@endpoint("/similar", can="similar", answer=_RESULT, media=[LINES, CSV])
 class Similar(Endpoint):
     """The rows nearest to a row."""
 
@@ -146,7 +160,7 @@ class Similar(Endpoint):
     k: int = _hits_param()
     index: str | None = artifact_param("an index of texts")
     f: Chosen = _chosen_param()
-    format: Literal["lines", "json"] = _format_param()
+    format: Literal["lines", "json", "csv"] = _format_param()
     options: QueryOptions = inline("where", "min_score", where=_WHERE)
 
     def validate(self) -> None:
@@ -229,6 +243,9 @@ class _Found:
         result = self.result
         if form == "lines":
             return lines_reply({"query": result.query} | hit for hit in result.hits)
+        if form == "csv":
+            table = CsvAnswers(at.opened, explained=any("explain" in hit for hit in result.hits))
+            return csv_reply(table.header + table.lines(result.query, result.hits))
         return {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
@@ -254,7 +271,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
     """Return beside the hits of a search their passages with marks, or why there are no hits."""
     about: dict[str, Any] = {"nothing": None, "passages": []}
     if not result.hits:
-        error: InputError = opened.nothing_found(options, result.query)
+        error: NothingFound = opened.nothing_found(options, result.query)
         about["nothing"] = {"message": error.message, "hint": error.hint}
     if n_chars:
         finder = opened.passages(result.searched or result.query)
