@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shlex
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wordpipe.cli.command import PATH, ExampleCommand, Option
+from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.input_lines import given_lines, is_prompt, together
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import escaped, one_line, say
+from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
@@ -32,6 +35,8 @@ _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _EXCLUDED = re.compile(r"-(?![hq]+$)[^\W\d_]{2}.*", re.DOTALL)  # a word that is to be absent; no short option
+_READING = ("text_field", "title_field", "id_field", "documents")  # settings of `ingest` that `search` takes
+_OF_VECTORS = ("mode", "weight", "feedback")  # options of a query that an index of words does not need
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 
 _EXAMPLES = """wordpipe query run "how do bees find their way"
@@ -215,7 +220,7 @@ def answer_options() -> list[Option]:
 
 
 class _QueryCommand(ExampleCommand):
-    """The command `query`, whose query may have words after a minus sign."""
+    """A command with a query, which may have words after a minus sign."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; of words such as -boiler, which are no options, the sign is written as a minus sign of Unicode."""
@@ -337,3 +342,112 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
         yield f"{what}: {shortened(', '.join(named), _SAID)}"
         if result.mode == "dense" and options.mode == "auto" and options.min_score is not None:
             yield "the search was done only by vectors, because --min-score is compared with cosines"
+
+
+_EXAMPLES_OF_SEARCH = """wordpipe search "how do bees find their way" notes/
+wordpipe search 'tides -moon "spring tide"' papers/*.md records.csv
+journalctl | wordpipe search "disk full OR quota" """
+
+
+def _search(
+    question: str | None, source: tuple[str, ...], *, k: int, form: str | None, lists: bool, clears: bool, as_json: bool,
+    quiet: bool, verify: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Search files, folders, records or standard input by words.
+
+    SOURCE: files, folders or globs; - for standard input; an index, or a folder with one. Without SOURCE: standard input if it
+    is a pipe or a file, otherwise this folder.
+
+    Nothing has to be made first. The texts are read, and an index of their words is kept in the cache, in a folder that only
+    you can read ($XDG_CACHE_HOME/wordpipe/search). The next search reads only the files that have changed.
+
+    QUESTION is one argument: put several words into quotes. It may have operators: "an exact phrase", -without, +with, begin*,
+    FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
+    """
+    from wordpipe.stages import RunOptions, open_sources
+
+    # the cache
+    if lists or clears:
+        if question is not None:
+            raise click.UsageError("--cache and --clear take no QUESTION.", click.get_current_context())
+        if clears:
+            _clear_cache(quiet=quiet)
+        if lists:
+            _list_cache(as_json=as_json)
+        return
+    # a question
+    if question is None:
+        raise click.UsageError("Missing argument 'QUESTION'.", click.get_current_context())
+    options, form = query_options(given), chosen_format(form, as_json=as_json)
+    settings = {name: given[name] for name in _READING if given.get(name) is not None}
+    with ProgressDrawer(quiet=quiet) as draw:
+        opened = open_sources(source or _usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
+    with opened:
+        print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet)
+
+
+def _reading_options() -> list[Option]:
+    """Return the options of `search` that say how sources are read."""
+    from wordpipe.corpus.settings import IngestSettings
+
+    options = [option for option in settings_options(IngestSettings) if option.name in _READING]
+    for option in options:
+        option.section, option.expert = "How the sources are read", True
+    return options
+
+
+def _usual_source() -> str:
+    """Return the source that is searched where none is named: standard input if it is a pipe or a file, else this folder."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return "."
+    return "-" if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else "."
+
+
+def _list_cache(*, as_json: bool) -> None:
+    """Print what `search` has in the cache."""
+    from wordpipe.stages import cached_searches
+
+    there = cached_searches()
+    if as_json:
+        for one in there:
+            click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str))
+        return
+    for one in there:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.asked))
+        sources = escaped(" ".join(shlex.quote(name) for name in one.sources))
+        place = f"  (in {escaped(one.folder)})" if one.folder else ""
+        click.echo(f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{place}")
+    size = sum(one.bytes for one in there)
+    say(f"indexes in the cache: {len(there)}, {human_bytes(size)}; to remove them: wordpipe search --clear")
+
+
+def _clear_cache(*, quiet: bool) -> None:
+    """Remove what `search` has in the cache."""
+    from wordpipe.stages import clear_searches
+
+    number, size = clear_searches()
+    if not quiet:
+        say(f"indexes removed from the cache: {number}, {human_bytes(size)}")
+
+
+search = _QueryCommand(
+    "search",
+    params=[
+        click.Argument(["question"], required=False, metavar="QUESTION"),
+        click.Argument(["source"], nargs=-1, metavar="[SOURCE]..."),
+        Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers.  [default: 10]"),
+        *(option for option in settings_options(QueryOptions) if option.name not in _OF_VECTORS),
+        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
+        *_reading_options(),
+        Option(["--cache", "lists"], is_flag=True, help="List the indexes in the cache.", section=COMMON),
+        Option(["--clear", "clears"], is_flag=True, help="Remove the indexes from the cache.", section=COMMON),
+    ],
+    callback=_search,
+    example=_EXAMPLES_OF_SEARCH,
+    help=_search.__doc__,
+    json="Same as --format json: one object per hit.",
+    quiet="Print nothing but the answers and errors.",
+    verify="index's",
+)

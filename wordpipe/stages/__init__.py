@@ -66,6 +66,14 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
     from wordpipe.stages.search.query import OpenTextIndex, open_artifact, query
+    from wordpipe.stages.search.search_sources import (
+        READ_BY,
+        CachedSearch,
+        cached_searches,
+        clear_searches,
+        open_sources,
+        search_texts,
+    )
     from wordpipe.stages.sources import entries_of, fetched, names_url, prepared
     from wordpipe.stages.time_plan import plan
     from wordpipe.stages.train.finish import finish

@@ -68,11 +68,12 @@ class Command:
     needs_mb: int = LEAST_SPACE  # of address space, which the smallest work was seen to take on two cores
     terminal: str = ""  # module:attribute of a click command that is not drawn from this table
     section: str = "Use them"  # of the page of all commands
+    python_name: str = ""  # of its function, where that has another name: `wordpipe.search` is a room
 
     @property
     def python(self) -> str:
         """The name of its function in `wordpipe`."""
-        return self.name.replace(" ", "_")
+        return self.python_name or self.name.replace(" ", "_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,15 @@ _ENCODER = Argument(
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
 
 _PIPELINES = "Whole pipelines"
+_AT_ONCE = Command(
+    name="search",
+    summary="Search files, folders or records by words; nothing has to be made first.",
+    section="Search at once",
+    function="wordpipe.stages.search.search_sources:search_texts",
+    python_name="search_texts",
+    terminal="wordpipe.cli.query:search",
+    needs_mb=560,
+)
 _MAKERS: tuple[Command, ...] = (
     Maker(
         name="ingest",
@@ -482,7 +492,7 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="help", summary="Show the help of a command; with --all, show every option.",
             terminal="wordpipe.cli.command:help_", needs_mb=0, section=_PIPELINES),
 )  # fmt: skip
-TABLE = {command.name: command for command in (*_MAKERS, *_OTHERS)}
+TABLE = {command.name: command for command in (_AT_ONCE, *_MAKERS, *_OTHERS)}
 """All commands, in the order of help."""
 COMMANDS = {name: command for name, command in TABLE.items() if isinstance(command, Maker)}
 """The commands that make artifacts."""

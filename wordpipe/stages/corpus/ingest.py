@@ -190,7 +190,12 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
         job.note(text)
     for text in reader.warnings:
         job.warn(text, always=text in reader.missing)
-    if job.counts.get("documents_kept") == 1 and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES:
+    is_held_out = chosen.valid > 0 or chosen.test > 0
+    if (
+        is_held_out
+        and job.counts.get("documents_kept") == 1
+        and (sentences := job.counts.get("sentences", 0)) >= _MANY_SENTENCES
+    ):
         job.warn(  # a whole book is one document: what compares documents then has nothing to compare
             f"all {sentences:,} sentences are one document, so no text is held out, `train static` has no negatives, and a "
             "search for documents has only one answer; to split the text at blank lines, use --documents block; to split the "

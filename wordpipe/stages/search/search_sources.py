@@ -1,0 +1,294 @@
+"""`wordpipe search`: files, folders, records or a stream, searched by words; the index is made at once and kept in the cache.
+
+The cache has a folder for each list of sources, named by the hash of their names, of the folder from which they are seen, and
+of the settings by which they are read. In it lie a corpus and an index of words. A later search compares the hashes of the
+files with those of the corpus: if all are equal, the index is asked as it is; else only the changed files are read. A stream
+is kept by the hash of its bytes.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wordpipe.artifacts import (
+    Artifact,
+    InputEntry,
+    OutputLock,
+    atomic_file,
+    hash_bytes,
+    hash_fd,
+    is_artifact,
+    parse_json_object,
+    read_regular_file,
+)
+from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, WordpipeError
+from wordpipe.runtime import Progress, Report, seen_from, working_folder
+from wordpipe.search.settings import QueryOptions
+from wordpipe.stages.job import PathLike, RunOptions, storage_errors
+from wordpipe.stages.python_calls import public
+from wordpipe.stages.search.index_in_folder import index_in
+from wordpipe.stages.search.opened_artifact import OpenIndex
+from wordpipe.stages.search.query import open_artifact
+from wordpipe.stages.sources import as_list, entries_of, prepared
+from wordpipe.storage import cache_folder, url_of
+
+READ_BY = ("text_field", "title_field", "id_field", "documents")
+"""The settings of `ingest` that a search takes: what a source says wrongly, or does not say."""
+_CORPUS, _INDEX, _ABOUT = "corpus", "index", "about.json"
+_STREAM = "standard-input"  # what the source of its answers is
+_MOST_BYTES = 4 << 30  # of the cache; above, what was asked longest ago is removed
+_IN_USE_S = 600  # what was asked so shortly ago may be open in another process
+_PATIENCE_S = 3600  # to wait for another search that reads the same sources
+_LEFT_S = 86_400  # after which a stream that was not read to its end belongs to nobody
+_BLOCK = 1 << 20
+_LARGEST = 1 << 20  # bytes of what is kept about a search
+
+
+@dataclass(frozen=True)
+class CachedSearch:
+    """An index of `wordpipe search` in the cache."""
+
+    sources: tuple[str, ...]  # as they were named
+    folder: str  # from which they are seen
+    texts: int
+    bytes: int  # on disk
+    asked: float  # when, in seconds since 1970
+    path: Path
+
+
+@public(QueryOptions, name="search_texts")
+def search_texts(
+    question: str,
+    sources: PathLike | Sequence[PathLike] = ".",
+    k: int = 10,
+    *,
+    run: RunOptions | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Search files and folders by words, without making an artifact: the index is kept in the cache.
+
+    Args:
+        question: the query, which may have operators.
+        sources: files, folders or globs; "-" for standard input. An index, or a folder of a project, is asked as it is.
+        k: hits wanted.
+        run: progress, verification.
+        options: fields of `QueryOptions`.
+
+    Returns:
+        What `query` returns.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+
+    Example:
+        >>> hits = wordpipe.search_texts("why do tides come", "notes/", k=3)
+        >>> [hit["rank"] for hit in hits]
+        [1, 2, 3]
+    """
+    QueryOptions.make(options)
+    with open_sources(sources, run=run) as opened:
+        return opened.query(question, k, **options)
+
+
+def open_sources(
+    sources: PathLike | Sequence[PathLike], *, run: RunOptions | None = None, **settings: Any
+) -> OpenIndex:
+    """Open the index of some sources, which is made or brought up to date where it has to be; close it afterwards.
+
+    Args:
+        sources: files, folders or globs; "-" for standard input; or one index, or a folder with one.
+        run: progress, verification.
+        settings: those of `READ_BY`, fields of `IngestSettings`.
+
+    Raises:
+        WordpipeError: its class and its hint say what to do.
+    """
+    run = run or RunOptions()
+    names = as_list(prepared("sources", as_list(sources), run))
+    if (index := _index_among(names)) is not None:
+        return open_artifact(index, "index", verify=run.verify)
+    if "-" in names and len(names) > 1:
+        hint = "give - alone, or put the text of standard input into a file"
+        raise ConfigError("standard input cannot be searched together with files", got=", ".join(names), hint=hint)
+    with storage_errors():
+        home = _home()
+        entry = _made_of_stream(home, settings, run) if names == ["-"] else _made(home, names, settings, run)
+        os.utime(entry / _ABOUT)
+        return open_artifact(entry / _INDEX, "index", verify=run.verify)
+
+
+def cached_searches() -> list[CachedSearch]:
+    """Return what `search` has in the cache, what was asked last first."""
+    found = []
+    for path in _home().iterdir():
+        with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
+            about = parse_json_object(read_regular_file(path / _ABOUT, _LARGEST), path / _ABOUT)
+            texts, size = int(about["texts"]), sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+            asked = (path / _ABOUT).stat().st_mtime
+            found.append(
+                CachedSearch(tuple(map(str, about["sources"])), str(about["folder"]), texts, size, asked, path)
+            )
+    return sorted(found, key=lambda one: -one.asked)
+
+
+def clear_searches() -> tuple[int, int]:
+    """Remove what `search` has in the cache; return how many indexes and how many bytes. What is being made stays."""
+    removed = [one for one in cached_searches() if _remove(one.path)]
+    _remove_leftovers(_home(), older_than=0)
+    return len(removed), sum(one.bytes for one in removed)
+
+
+def _home() -> Path:
+    """Return the folder of the cache for searches, which others cannot read: it holds the texts."""
+    home = cache_folder() / "search"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return home
+
+
+def _index_among(names: Sequence[str]) -> Path | None:
+    """Return the index that the only source is or has; None if the sources are texts.
+
+    Raises:
+        ConfigError: one of several sources is an artifact.
+        ArtifactError: the only one is an artifact and no index, or has several indexes.
+    """
+    if len(names) == 1:
+        index = index_in(Path(names[0])) if url_of(names[0]) is None else Path(names[0])
+        return index if is_artifact(index) else None
+    if artifacts := [name for name in names if is_artifact(Path(name))]:
+        hint = f"search it alone: wordpipe search QUESTION {artifacts[0]}"
+        raise ConfigError("an artifact cannot be searched together with other sources", got=artifacts[0], hint=hint)
+    return None
+
+
+def _key(*parts: Any) -> str:
+    return hash_bytes(json.dumps(parts).encode())[:32]
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `ingest` for a search: nothing is held out, and no record stops the reading."""
+    return {"valid": 0.0, "bad_records": "skip", **given}
+
+
+def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) -> Path:
+    """Return the folder of the cache that has the index of sources, as their files are now."""
+    from wordpipe.corpus import expand
+
+    chosen = IngestSettings.make(_settings(given))
+    found = expand(names)
+    standing = str(working_folder())
+    entry = home / _key(standing, names, chosen.recipe())
+    if _is_current(entry, entries := entries_of(found)):
+        return entry
+    with _locked(entry, run):
+        if not _is_current(entry, entries):  # another process may have made it meanwhile
+            _make(entry, names, given, run, {"sources": names, "folder": standing})
+            _keep_bounded(home, entry)
+    return entry
+
+
+def _made_of_stream(home: Path, given: dict[str, Any], run: RunOptions) -> Path:
+    """Return the folder of the cache that has the index of standard input, which is copied to the disk first."""
+    spool = home / f".{secrets.token_hex(8)}.stream"
+    spool.mkdir(mode=0o700)
+    try:
+        path = spool / _STREAM
+        with path.open("xb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, _BLOCK)
+        with path.open("rb") as file:
+            entry = home / _key(hash_fd(file.fileno()), IngestSettings.make(_settings(given)).recipe())
+        if not (entry / _ABOUT).is_file():
+            with _locked(entry, run), seen_from(spool):
+                if not (entry / _ABOUT).is_file():
+                    _make(entry, [str(path)], given, run, {"sources": ["-"], "folder": ""})
+                    _keep_bounded(home, entry)
+        return entry
+    finally:
+        shutil.rmtree(spool, ignore_errors=True)
+
+
+@contextmanager
+def _locked(entry: Path, run: RunOptions) -> Iterator[None]:
+    """Let no other process make an entry of the cache in the block; wait for one that does."""
+    with suppress(LockedError), OutputLock(entry):
+        yield
+        return
+    run.report(Progress("note", note="waiting for another search that reads the same sources"))
+    with OutputLock(entry, patience=_PATIENCE_S):
+        yield
+
+
+def _is_current(entry: Path, entries: list[InputEntry]) -> bool:
+    """True if the index of an entry is of the corpus beside it, and the corpus of sources with these hashes."""
+    with (
+        suppress(ArtifactError),
+        Artifact(entry / _CORPUS, ["corpus"], verify=False) as corpus,
+        Artifact(entry / _INDEX, ["index"], verify=False) as index,
+    ):
+        is_of_corpus = [one.digest for one in index.manifest.inputs] == [corpus.manifest.digest]
+        return is_of_corpus and corpus.manifest.inputs == entries and (entry / _ABOUT).is_file()
+    return False
+
+
+def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions, about: dict[str, Any]) -> None:
+    """Make or update the corpus and the index of an entry of the cache."""
+    from wordpipe.stages.corpus.ingest import ingest
+    from wordpipe.stages.search.index import index
+
+    begun, known = time.perf_counter(), is_artifact(entry / _CORPUS)
+    entry.mkdir(mode=0o700, exist_ok=True)
+    reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
+    corpus = ingest(names, output=entry / _CORPUS, run=replace(run, verify=False), **reading)
+    indexing = replace(run, verify=False, report=partial(_report_work, run.report))
+    made = index(corpus, output=entry / _INDEX, run=indexing, update=is_artifact(entry / _INDEX))
+    with atomic_file(entry / _ABOUT) as file:
+        file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
+    size, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
+    text = f"{'updated' if known else 'read'}: {size:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
+    run.report(Progress("note", note=f"{text}; the next search of these sources uses this index"))
+
+
+def _report_work(report: Report, progress: Progress) -> None:
+    """Report the progress of an index in the cache and its warnings, without notes on an artifact that nobody has named."""
+    if progress.note is None or progress.is_warning:
+        report(progress)
+
+
+def _keep_bounded(home: Path, made: Path) -> None:
+    """Remove what was asked longest ago while the cache is larger than its bound; never the entry that was just made."""
+    _remove_leftovers(home, older_than=_LEFT_S)
+    there = cached_searches()
+    size = sum(one.bytes for one in there)
+    for one in reversed(there):
+        if size <= _MOST_BYTES:
+            return
+        if one.path != made and time.time() - one.asked > _IN_USE_S and _remove(one.path):
+            size -= one.bytes
+
+
+def _remove(entry: Path) -> bool:
+    """Remove an entry of the cache; False if another process makes it just now."""
+    with suppress(LockedError), OutputLock(entry, patience=0):
+        going = entry.parent / f".{secrets.token_hex(8)}.stream"
+        entry.rename(going)
+        shutil.rmtree(going, ignore_errors=True)
+        return True
+    return False
+
+
+def _remove_leftovers(home: Path, *, older_than: float) -> None:
+    """Remove streams, and what was to be removed, that an ended process has left."""
+    for path in home.glob(".*.stream"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > older_than:
+                shutil.rmtree(path, ignore_errors=True)
