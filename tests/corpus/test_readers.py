@@ -132,7 +132,7 @@ def test_an_empty_file_has_no_records(read):
     [
         ("jsonl", b'{"text": "a"}\n{"text": \n', "f, line 2: the line is not valid JSON"),
         ("jsonl", b'{"text": "a"}\n["a"]\n', "f, line 2: not a JSON object; got list"),
-        ("jsonl", b'{"body": "a", "id": 1}\n', "the text field 'text' does not exist; got body, id"),
+        ("jsonl", b'{"body": 2, "id": 1}\n', "the text field 'text' does not exist; got body, id"),
         ("jsonl", b'{"text": ["a"]}\n', "f, line 1: the field 'text' is not a string; got list"),
         ("jsonl", b"[" * 100_000, "f, line 1: the line is not valid JSON"),
         ("jsonl", b'{"text": "a", "n": ' + b"9" * 5000 + b"}\n", "f, line 1: the line is not valid JSON"),

@@ -233,7 +233,7 @@ def test_an_artifact_of_a_wrong_kind_is_refused_at_once(project, built):
 
 
 def test_hints_name_keys_of_the_config_and_not_flags(project):
-    (project / "texts" / "a.jsonl").write_text('{"body": "The tide comes in."}\n')
+    (project / "texts" / "a.jsonl").write_text('{"body": 1}\n')
     with pytest.raises(InputError) as raised:
         make(project)
     assert (

@@ -18,7 +18,8 @@ import pyarrow as pa
 from wordpipe.corpus.columns import RepeatedFieldError, text_of, without_repeats
 from wordpipe.corpus.decode import Decoder
 from wordpipe.corpus.documents import Record
-from wordpipe.corpus.settings import IngestSettings, MetadataType
+from wordpipe.corpus.record_fields import TEXTS, Field, text_and_title
+from wordpipe.corpus.settings import AUTO, IngestSettings, MetadataType
 from wordpipe.errors import InputError
 
 _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
@@ -46,14 +47,40 @@ class Fields:
 
     def __init__(self, settings: IngestSettings, decoder: Decoder, *, needs_id: bool = False) -> None:
         self._needs_id = needs_id
-        self.settings, self.decoder, self.source, self.ledger = settings, decoder, decoder.name, decoder.ledger
+        self.decoder, self.source, self.ledger = decoder, decoder.name, decoder.ledger
         self._own = settings.own_fields
         self._id = None if settings.id_field in ("auto", "none") else settings.id_field
-        self._casts = settings.metadata_types
+        self._is_text_free = settings.text_field == AUTO
+        self._use(settings.model_copy(update={"text_field": TEXTS[0]}) if self._is_text_free else settings)
+
+    def _use(self, settings: IngestSettings) -> None:
+        """Let these settings say which field is what."""
+        self.settings, self._casts = settings, settings.metadata_types
         self._limited = bool(self._casts) or settings.no_metadata
         self._taken = {settings.text_field, settings.title_field, *self._own.values()}
         self._taken |= {self._id} if self._id else set()
         self._named = self._taken | {*self._casts}
+
+    def choose_text(self, names: Iterable[str], fields: Sequence[Field]) -> None:
+        """Find the fields of text and title in records without a field called text, unless a setting names the text.
+
+        Args:
+            names: of all fields that are there.
+            fields: those that have values in the first records, or in a schema.
+        """
+        names = {*names}
+        if not self._is_text_free or self.settings.text_field in names:
+            return
+        taken = {*self._own.values(), *({self._id} if self._id else ())}
+        text, title = text_and_title([field for field in fields if field.name not in taken])
+        if text is None:
+            return
+        chosen, said = {"text_field": text.name}, f"the text is the field {text.name!r} (see --text-field)"
+        if title is not None and self.settings.title_field == "title" not in names:
+            chosen["title_field"] = title.name
+            said = f"the text is the field {text.name!r}, the title {title.name!r} (see --text-field, --title-field)"
+        self._use(self.settings.model_copy(update=chosen))
+        self.ledger.notes[f"{self.source}: {said}"] = None
 
     def columns(self, first: list[str]) -> tuple[list[str], bool]:
         """Return the names of a table's columns, and True if its first row is a header with these names.
@@ -84,7 +111,7 @@ class Fields:
         text = self.settings.text_field
         if not is_header and not text.isdecimal():
             free = next((place for place in range(len(first)) if place + 1 not in numbers), None)
-            if text == usual["text_field"].default and free is not None:
+            if self._is_text_free and free is not None:
                 names[free] = text
         taken = {"text": text, **self._own}
         places = [f"{what} is column {names.index(name) + 1}" for what, name in taken.items() if name in names]

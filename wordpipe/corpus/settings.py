@@ -16,6 +16,8 @@ Newline = Literal["auto", "paragraph", "space"]
 
 _SECTIONED = [reader.endings[0] for reader in READERS.values() if reader.is_structured]
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
+AUTO = "auto"
+"""As a field: the one that the first records show."""
 NOTHING = "nothing"
 """What a manifest says that was held out, where all documents would have been."""
 _NOT_OF_LINES = (
@@ -73,8 +75,9 @@ class IngestSettings(Settings):
         "format of all sources, even if their names or contents look different; auto: recognised by name or content",
     )
     text_field: str = setting(
-        "text",
-        "field or column with the text; for CSV and TSV without a header: the number of the column, starting at 1",
+        AUTO,
+        "field or column with the text; for CSV and TSV without a header: the number of the column, starting at 1; auto: the "
+        "field text, or the field with a similar name or with the longest strings",
         metavar="NAME",
         min_length=1,
         section="Records",

@@ -7,16 +7,26 @@ that hold text, title and id are written down.
 
 import json
 import os
-import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import atomic_file, refuse_inside_artifact
-from wordpipe.corpus import READERS, Source, expand, first_values
+from wordpipe.corpus import (
+    IDS,
+    READERS,
+    Field,
+    Source,
+    called,
+    expand,
+    first_values,
+    parquet_fields,
+    seen_fields,
+    text_and_title,
+)
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
@@ -31,27 +41,9 @@ WHY = (
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
 
 _ASSUMED = 10_000_000  # bytes of text, where there is none yet
-_TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
-_TITLES = ("title", "headline", "heading", "subject", "name")
-_IDS = (
-    "id", "_id", "uuid", "key", "record_id", "doc_id", "isbn", "doi", "number", "no", "nr", "call number", "call no.",
-    "callno", "call_number", "signature", "signatur", "reference", "ref",
-)  # fmt: skip
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
-_NO_NUMBER = re.compile(r"[+-]?(0\d|nan|inf)|.*_", re.IGNORECASE)
 _SHORT_ID = 40  # characters
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of records, as far as the first records show."""
-
-    name: str
-    type: str  # str, int, float, bool, or other: lists and objects
-    length: float  # characters in the mean, of strings
-    distinct: bool  # every record has another value
-    is_full: bool = False  # every record that was looked at has a value
 
 
 @dataclass(frozen=True)
@@ -149,16 +141,12 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
         return {"inputs": named, **by_block}, (), None, None
     # records: the fields of text, title and id
     fields = _fields(records)
-    strings = [field for field in fields if field.type == "str"]
-    # the field of text by its name, else the longest
-    text = _called(_TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
+    text, title = text_and_title(fields)
     if text is None:
         got = ", ".join(field.name for field in fields[:20]) or "no fields"
         raise InputError("no field of the first records contains text", where=records.name, got=got)
     rest = [field for field in fields if field != text]
-    # title and id among the rest
-    title = _called(_TITLES, [field for field in rest if field.type == "str"])
-    record_id = _called(_IDS, [field for field in rest if field.distinct and field.type in ("str", "int")])
+    record_id = called(IDS, [field for field in rest if field.distinct and field.type in ("str", "int")])
     chosen: dict[str, Any] = {"inputs": named, "text_field": text.name}
     if title is not None:
         chosen["title_field"] = title.name
@@ -176,12 +164,6 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     able = [*left, *([title] if title is not None else [])]  # of many tables the name is what tells rows apart
     keys = [one.name for one in able if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
     return chosen, others, records.name, keys[0] if keys and record_id is None else None
-
-
-def _called(names: Sequence[str], fields: Iterable[Field]) -> Field | None:
-    """Return the field of the records that has the first of these names, in upper or lower case."""
-    by_name = {field.name.lower(): field for field in fields}
-    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _metadata(field: Field) -> str | None:
@@ -237,43 +219,7 @@ def _fields(source: Source) -> list[Field]:
     """
     if source.format == "parquet":
         return _parquet_fields(source)
-    values: dict[str, list[Any]] = {}
-    records = first_values(source)
-    for record in records:
-        for name, value in record.items():
-            if value is not None and value != "":
-                values.setdefault(name, []).append(value)
-    return [_field(name, found, len(records), from_text=source.format != "jsonl") for name, found in values.items()]
-
-
-def _field(name: str, values: Sequence[Any], records: int, *, from_text: bool) -> Field:
-    """Return a field of a new project's first records by its values: type, mean length, whether all differ."""
-    if from_text:
-        values = [_parsed(value) for value in values]
-    kinds = {type(value) for value in values}
-    if kinds == {int, float}:
-        kinds = {float}
-    if from_text and len(kinds) > 1:
-        kinds, values = {str}, [str(value) for value in values]
-    kind = next(iter(kinds)).__name__ if len(kinds) == 1 else "other"
-    strings = [value for value in values if isinstance(value, str)]
-    length = sum(map(len, strings)) / len(strings) if strings else 0.0
-    distinct = kind in ("str", "int") and len(set(values)) == len(values)
-    kind = kind if kind in ("str", "int", "float", "bool") else "other"
-    return Field(name, kind, length, distinct, len(values) == records > 1)
-
-
-def _parsed(text: str) -> str | int | float:
-    """Return the number in a cell of a new project's table, or the text if it says more than a number."""
-    if _NO_NUMBER.match(text.strip()):
-        return text
-    for number in (int, float):
-        try:
-            if len(text) < 30:
-                return number(text)
-        except ValueError:
-            continue
-    return text
+    return seen_fields(first_values(source), from_text=source.format != "jsonl")
 
 
 def _parquet_fields(source: Source) -> list[Field]:
@@ -287,23 +233,4 @@ def _parquet_fields(source: Source) -> list[Field]:
             schema, metadata = parquet.schema_arrow, parquet.metadata
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"not Parquet: {str(error)[:200]}", where=source.name) from None
-    sizes: dict[str, int] = {}
-    for group in range(min(metadata.num_row_groups, 20)):
-        for place in range(metadata.num_columns):
-            column = metadata.row_group(group).column(place)
-            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
-    return [
-        Field(field.name, _arrow_type(field.type), sizes.get(field.name, 0) / max(metadata.num_rows, 1), distinct=True)
-        for field in schema
-    ]
-
-
-def _arrow_type(kind: Any) -> str:
-    """Return the type of a field of a new project by the Arrow type of its column."""
-    import pyarrow as pa
-
-    tests = {
-        "str": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary), "int": (pa.types.is_integer,),
-        "float": (pa.types.is_floating,), "bool": (pa.types.is_boolean,),
-    }  # fmt: skip
-    return next((name for name, holds in tests.items() if any(one(kind) for one in holds)), "other")
+    return parquet_fields(schema, metadata)

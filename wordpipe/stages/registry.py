@@ -116,11 +116,7 @@ class Maker(Command):
 
 
 _SOURCES = Argument(
-    "SOURCE",
-    (),
-    "files, folders or globs; - for stdin; python:PACKAGE for docstrings",
-    sources=True,
-    many=True,
+    "SOURCE", (), "files, folders or globs; - for stdin; python:PACKAGE for docstrings", sources=True, many=True
 )
 _CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
 _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
@@ -146,14 +142,10 @@ _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), 
 
 _PIPELINES = "Whole pipelines"
 _AT_ONCE = Command(
-    name="search",
-    summary="Search files, folders or records by words; nothing has to be made first.",
-    section="Search at once",
-    function="wordpipe.stages.search.search_sources:search_texts",
-    python_name="search_texts",
-    terminal="wordpipe.cli.query:search",
-    needs_mb=560,
-)
+    name="search", summary="Search files, folders or records by words; nothing has to be made first.",
+    section="Search at once", function="wordpipe.stages.search.search_sources:search_texts", python_name="search_texts",
+    terminal="wordpipe.cli.query:search", needs_mb=560,
+)  # fmt: skip
 _MAKERS: tuple[Command, ...] = (
     Maker(
         name="ingest",

@@ -18,7 +18,8 @@ from wordpipe.corpus.detect_format import first_lines
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record, split_record
 from wordpipe.corpus.fields import HEAD_CHARS, HEAD_RECORDS, Fields
 from wordpipe.corpus.reading import LINE_FACTOR, Opened, text_blocks
-from wordpipe.corpus.settings import IngestSettings, Newline
+from wordpipe.corpus.record_fields import TEXTS, seen_fields
+from wordpipe.corpus.settings import AUTO, IngestSettings, Newline
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError
 
@@ -58,7 +59,7 @@ def is_csv(first: bytes, settings: IngestSettings) -> bool:
             rows = [*csv.reader((f"{line}\n" for line in first_lines(first)), delimiter=delimiter, strict=True)]
         except csv.Error:
             continue
-        if _is_table(rows, settings.text_field):
+        if _is_table(rows, settings):
             return True
     return False
 
@@ -66,7 +67,7 @@ def is_csv(first: bytes, settings: IngestSettings) -> bool:
 def is_tsv(first: bytes, settings: IngestSettings) -> bool:
     """True if the first line is a header with the text field, or a setting names a column by a number that all lines have."""
     cells = [line.split("\t") for line in first_lines(first)]
-    return not says_delimiter(first) and (_is_table(cells, settings.text_field) or _has_columns(cells, settings))
+    return not says_delimiter(first) and (_is_table(cells, settings) or _has_columns(cells, settings))
 
 
 def says_delimiter(first: bytes) -> bool:
@@ -84,8 +85,9 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _is_table(rows: list[list[str]], text_field: str) -> bool:
+def _is_table(rows: list[list[str]], settings: IngestSettings) -> bool:
     """True if the first row is a header that names the text field, and the others have as many cells."""
+    text_field = TEXTS[0] if settings.text_field == AUTO else settings.text_field
     if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
         return False
     return all(len(row) == len(rows[0]) for row in rows)
@@ -198,11 +200,12 @@ def read_json_lines(opened: Opened) -> Iterator[Record]:
     fields, beginning = opened.fields, opened.beginning()
     objects = _objects(opened.record_lines(), fields)
     head = _head(objects) if beginning is None else []
-    if known := head or (_head(_objects(*beginning)) if beginning is not None else []):
+    if known := [one[2] for one in head or (_head(_objects(*beginning)) if beginning is not None else [])]:
+        fields.choose_text(chain(*known), seen_fields(known, from_text=False))
         some = known[:1] if fields.settings.bad_records == "fail" else known
-        fields.require_text(dict.fromkeys(chain(*(one[2] for one in some))))
-        fields.require_target(dict.fromkeys(chain(*(one[2] for one in known))))
-        fields.choose_id([one[2] for one in known])
+        fields.require_text(dict.fromkeys(chain(*some)))
+        fields.require_target(dict.fromkeys(chain(*known)))
+        fields.choose_id(known)
     for number, width, values in chain(head, objects):
         if record := fields.record(values, number, width):
             yield record
@@ -338,13 +341,14 @@ def _rows(
     if first is None:
         return
     names, is_header = fields.columns(first[1])
-    fields.require_text(names, first_row=True)
     fields.require_target(names, first_row=True)
     if beginning is not None and is_header and (one := next(rows, None)) is not None:
         rows = rows if one[0] == first[0] else chain([one], rows)  # the header is in the first piece alone
     of_file, holder = (of_file, "the header") if is_header else (chain([first], of_file), "the first line")
     known = _named_cells(of_file, _unique(names), silent, holder)
     head = _head(known)
+    fields.choose_text(names, seen_fields([one[2] for one in head], from_text=True))
+    fields.require_text(names, first_row=True)
     fields.choose_id([one[2] for one in head])
     records = chain(head, known) if beginning is None else _named_cells(rows, _unique(names), fields, holder)
     for line, width, values in records:
@@ -371,14 +375,8 @@ def _named_cells(
     for line, cells in rows:
         if len(cells) > len(names):
             expected, hint = f"at most {len(names)}", "fix the quotes or tabs in this line"
-            fields.bad(
-                "too_many_cells",
-                f"the row has more cells than {holder}",
-                line,
-                got=len(cells),
-                expected=expected,
-                hint=hint,
-            )
+            what = f"the row has more cells than {holder}"
+            fields.bad("too_many_cells", what, line, got=len(cells), expected=expected, hint=hint)
             continue
         if len(cells) < len(names):
             fields.ledger.add("rows_with_missing_cells")

@@ -20,6 +20,7 @@ from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import HEAD_RECORDS, Fields
 from wordpipe.corpus.reading import Opened
+from wordpipe.corpus.record_fields import Field, seen_fields
 from wordpipe.errors import InputError, StorageError
 
 _ROWS = 256  # decoded at a time: rows may be as long as documents
@@ -62,6 +63,8 @@ def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> 
         numbered = _dict_values(rows, fields)
     head = [*islice(numbered, HEAD_RECORDS)]
     if head:
+        records = [values for _, values in head]
+        fields.choose_text(chain(*records), seen_fields(records, from_text=False))
         fields.require_text(dict.fromkeys(chain(*(values for _, values in head))))
         fields.require_target(dict.fromkeys(chain(*(values for _, values in head))))
         fields.choose_id([values for _, values in head])
@@ -75,7 +78,7 @@ def memory_records(rows: Any, fields: Fields, note: Callable[[bytes], None]) -> 
 
 def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: ExpansionLimit) -> Iterator[Record]:
     """Yield the records of a table's rows, once the first rows have shown the fields."""
-    number, is_first, text_field = 0, True, fields.settings.text_field
+    number, is_first = 0, True
     for batch in batches:
         width = batch.nbytes // max(1, len(batch))
         columns = [_values(column, fields, number) for column in batch.columns]
@@ -86,7 +89,7 @@ def _records(batches: Iterator[pa.RecordBatch], fields: Fields, limit: Expansion
             is_first = False
         for values in rows:
             number += 1
-            text = values.get(text_field)
+            text = values.get(fields.settings.text_field)
             length = len(text) if isinstance(text, str) else 0
             limit.add(length)
             if record := fields.record(values, number, width + length):
@@ -99,6 +102,7 @@ def _parquet_batches(file: IO[bytes], fields: Fields, limit: ExpansionLimit) -> 
         # the columns that are wanted
         table = pq.ParquetFile(file, memory_map=False, pre_buffer=False, buffer_size=1 << 20)
         about, names = table.metadata, table.schema_arrow.names
+        fields.choose_text(names, parquet_fields(table.schema_arrow, about))
         fields.require_text(names)
         fields.require_target(names)
         fields.ledger.see_fields(names, names)
@@ -304,3 +308,25 @@ def _exact(value: Any) -> Any:
         return pa.scalar(value)
     except (pa.ArrowException, ValueError):
         return str(value)
+
+
+def parquet_fields(schema: pa.Schema, about: pq.FileMetaData) -> list[Field]:
+    """Return the fields of a Parquet file by its schema; no value is decoded."""
+    sizes: dict[str, int] = {}
+    for group in range(min(about.num_row_groups, 20)):
+        for place in range(about.num_columns):
+            column = about.row_group(group).column(place)
+            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
+    return [
+        Field(field.name, _kind_of(field.type), sizes.get(field.name, 0) / max(about.num_rows, 1), distinct=True)
+        for field in schema
+    ]
+
+
+def _kind_of(kind: Any) -> str:
+    """Return the type of a field by the Arrow type of its column."""
+    tests = {
+        "str": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary), "int": (pa.types.is_integer,),
+        "float": (pa.types.is_floating,), "bool": (pa.types.is_boolean,),
+    }  # fmt: skip
+    return next((name for name, holds in tests.items() if any(one(kind) for one in holds)), "other")

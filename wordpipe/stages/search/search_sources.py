@@ -259,7 +259,7 @@ def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions,
 
 
 def _report_work(report: Report, progress: Progress) -> None:
-    """Report the progress of an index in the cache and its warnings, without notes on an artifact that nobody has named."""
+    """Report the progress and the warnings of an index in the cache; its notes are about an artifact that is not shown."""
     if progress.note is None or progress.is_warning:
         report(progress)
 
