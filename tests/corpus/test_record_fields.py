@@ -9,6 +9,7 @@ import pytest
 
 from wordpipe.corpus import Ingest, expand, from_memory
 from wordpipe.corpus.settings import IngestSettings
+from wordpipe.errors import InputError
 
 ROWS = [
     {"name": "kettle", "summary": "Boils water for tea in four minutes.", "stars": 4, "code": "k-1"},
@@ -56,7 +57,6 @@ def test_rows_of_a_program_too():
 @pytest.mark.parametrize(
     ("row", "settings", "text"),
     [
-        ({"text": "", "remarks": "Remarks beside a text that is empty"}, {}, []),
         ({"text": "short", "description": "A description that is longer"}, {}, ["short"]),
         ({"body": "short", "remarks": "Remarks that are longer than the body"}, {}, ["short"]),
         (
@@ -73,6 +73,13 @@ def test_a_field_that_is_called_text_or_that_a_setting_names_comes_first(tmp_pat
     (tmp_path / "r.jsonl").write_text(json.dumps(row) + "\n")
     rows, _ = ingested(expand(["r.jsonl"]), **settings)
     assert [row["text"] for row in rows] == text
+
+
+def test_a_text_field_without_values_stays_the_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.jsonl").write_text('{"text": "", "remarks": "Remarks beside a text that is empty"}\n')
+    with pytest.raises(InputError, match="no source contains any text"):
+        ingested(expand(["r.jsonl"]))
 
 
 def test_files_of_one_folder_have_each_their_own(tmp_path, monkeypatch):

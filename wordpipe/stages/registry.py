@@ -121,11 +121,9 @@ _SOURCES = Argument(
 _CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
 _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
 _VECTORS = Argument(
-    "FILE",
-    (),
-    "a file of word vectors (also .gz .bz2 .xz .zst), or a folder with vectors.npy and words.txt",
+    "FILE", (), "a file of word vectors (also .gz .bz2 .xz .zst), or a folder with vectors.npy and words.txt",
     entry="wordpipe.stages:vectors_entry",
-)
+)  # fmt: skip
 _HEADED = Argument(
     "MODEL",
     ("model",),
@@ -139,7 +137,6 @@ _ENCODER = Argument(
 )
 
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
-
 _PIPELINES = "Whole pipelines"
 _AT_ONCE = Command(
     name="search", summary="Search files, folders or records by words; nothing has to be made first.",
