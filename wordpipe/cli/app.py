@@ -132,10 +132,7 @@ _GROUPS = {
         subcommand_metavar="WHAT … --data PATH [OPTIONS]",
     ),
 }
-_HELP = """\b
-Make a searchable index from your own text. Each stage writes a folder (option -o).
-wordpipe init --from bees.txt && wordpipe run && wordpipe query run/index bee
-"""
+_HELP = 'Search your own text:  wordpipe search "how do bees find their way" notes/'
 
 
 @click.command(cls=LazyGroup, context_settings=_CONTEXT, subcommand_metavar="COMMAND …", help=_HELP)

@@ -346,12 +346,12 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
 
 _EXAMPLES_OF_SEARCH = """wordpipe search "how do bees find their way" notes/
 wordpipe search 'tides -moon "spring tide"' papers/*.md records.csv
-journalctl | wordpipe search "disk full OR quota" """
+journalctl | wordpipe search "disk full OR quota" --documents line"""
 
 
 def _search(
-    question: str | None, source: tuple[str, ...], *, k: int, form: str | None, lists: bool, clears: bool, as_json: bool,
-    quiet: bool, verify: bool, **given: Any,
+    question: str | None, source: tuple[str, ...], *, k: int, count: bool, form: str | None, lists: bool, clears: bool,
+    as_json: bool, quiet: bool, verify: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Search files, folders, records or standard input by words.
 
@@ -383,7 +383,7 @@ def _search(
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or _usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
-        print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet)
+        print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
 
 
 def _reading_options() -> list[Option]:
@@ -438,8 +438,7 @@ search = _QueryCommand(
         click.Argument(["question"], required=False, metavar="QUESTION"),
         click.Argument(["source"], nargs=-1, metavar="[SOURCE]..."),
         Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers.  [default: 10]"),
-        *(option for option in settings_options(QueryOptions) if option.name not in _OF_VECTORS),
-        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
+        *(option for option in answer_options() if option.name not in _OF_VECTORS),
         *_reading_options(),
         Option(["--cache", "lists"], is_flag=True, help="List the indexes in the cache.", section=COMMON),
         Option(["--clear", "clears"], is_flag=True, help="Remove the indexes from the cache.", section=COMMON),

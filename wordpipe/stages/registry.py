@@ -138,11 +138,6 @@ _ENCODER = Argument(
 
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
 _PIPELINES = "Whole pipelines"
-_AT_ONCE = Command(
-    name="search", summary="Search files, folders or records by words; nothing has to be made first.",
-    section="Search at once", function="wordpipe.stages.search.search_sources:search_texts", python_name="search_texts",
-    terminal="wordpipe.cli.query:search", needs_mb=560,
-)  # fmt: skip
 _MAKERS: tuple[Command, ...] = (
     Maker(
         name="ingest",
@@ -392,6 +387,9 @@ _MAKERS: tuple[Command, ...] = (
     ),
 )
 _OTHERS: tuple[Command, ...] = (
+    Command(name="search", summary="Search files, folders or records by words; nothing has to be made first.",
+            function="wordpipe.stages.search.search_sources:search_texts", python_name="search_texts",
+            terminal="wordpipe.cli.query:search", needs_mb=560),
     Command(name="query", summary="Find the nearest neighbours of a text or a word.",
             function="wordpipe.stages.search.query:query", terminal="wordpipe.cli.query:query", needs_mb=560),
     Command(name="serve", summary="Answer queries over HTTP with a web page and an API.",
@@ -481,7 +479,7 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="help", summary="Show the help of a command; with --all, show every option.",
             terminal="wordpipe.cli.command:help_", needs_mb=0, section=_PIPELINES),
 )  # fmt: skip
-TABLE = {command.name: command for command in (_AT_ONCE, *_MAKERS, *_OTHERS)}
+TABLE = {command.name: command for command in (*_MAKERS, *_OTHERS)}
 """All commands, in the order of help."""
 COMMANDS = {name: command for name, command in TABLE.items() if isinstance(command, Maker)}
 """The commands that make artifacts."""

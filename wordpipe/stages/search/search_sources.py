@@ -122,9 +122,20 @@ def open_sources(
         raise ConfigError("standard input cannot be searched together with files", got=", ".join(names), hint=hint)
     with storage_errors():
         home = _home()
-        entry = _made_of_stream(home, settings, run) if names == ["-"] else _made(home, names, settings, run)
-        os.utime(entry / _ABOUT)
-        return open_artifact(entry / _INDEX, "index", verify=run.verify)
+        if names == ["-"]:
+            return _opened(_made_of_stream(home, settings, run), run)
+        entry = _made(home, names, settings, run)
+        try:
+            return _opened(entry, run)
+        except ArtifactError:  # damaged after it was made
+            _remove(entry)
+            return _opened(_made(home, names, settings, run), run)
+
+
+def _opened(entry: Path, run: RunOptions) -> OpenIndex:
+    """Open the index of an entry of the cache, which is asked now."""
+    os.utime(entry / _ABOUT)
+    return open_artifact(entry / _INDEX, "index", verify=run.verify)
 
 
 def cached_searches() -> list[CachedSearch]:
@@ -139,6 +150,16 @@ def cached_searches() -> list[CachedSearch]:
                 CachedSearch(tuple(map(str, about["sources"])), str(about["folder"]), texts, size, asked, path)
             )
     return sorted(found, key=lambda one: -one.asked)
+
+
+def _about(entry: Path) -> CachedSearch | None:
+    """Return what an entry of the cache is; None if it is none, or is damaged."""
+    with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
+        about = parse_json_object(read_regular_file(entry / _ABOUT, _LARGEST), entry / _ABOUT)
+        sources, texts, folder = tuple(map(str, about["sources"])), int(about["texts"]), str(about["folder"])
+        size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
+        return CachedSearch(sources, folder, texts, size, (entry / _ABOUT).stat().st_mtime, entry)
+    return None
 
 
 def clear_searches() -> tuple[int, int]:
@@ -207,9 +228,9 @@ def _made_of_stream(home: Path, given: dict[str, Any], run: RunOptions) -> Path:
             shutil.copyfileobj(sys.stdin.buffer, file, _BLOCK)
         with path.open("rb") as file:
             entry = home / _key(hash_fd(file.fileno()), IngestSettings.make(_settings(given)).recipe())
-        if not (entry / _ABOUT).is_file():
+        if _about(entry) is None:
             with _locked(entry, run), seen_from(spool):
-                if not (entry / _ABOUT).is_file():
+                if _about(entry) is None:
                     _make(entry, [str(path)], given, run, {"sources": ["-"], "folder": ""})
                     _keep_bounded(home, entry)
         return entry
@@ -236,7 +257,7 @@ def _is_current(entry: Path, entries: list[InputEntry]) -> bool:
         Artifact(entry / _INDEX, ["index"], verify=False) as index,
     ):
         is_of_corpus = [one.digest for one in index.manifest.inputs] == [corpus.manifest.digest]
-        return is_of_corpus and corpus.manifest.inputs == entries and (entry / _ABOUT).is_file()
+        return is_of_corpus and corpus.manifest.inputs == entries and _about(entry) is not None
     return False
 
 
@@ -245,17 +266,27 @@ def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions,
     from wordpipe.stages.corpus.ingest import ingest
     from wordpipe.stages.search.index import index
 
-    begun, known = time.perf_counter(), is_artifact(entry / _CORPUS)
+    begun = time.perf_counter()
     entry.mkdir(mode=0o700, exist_ok=True)
+    known, has_index = (_is_whole(entry / name) for name in (_CORPUS, _INDEX))
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
     corpus = ingest(names, output=entry / _CORPUS, run=replace(run, verify=False), **reading)
     indexing = replace(run, verify=False, report=partial(_report_work, run.report))
-    made = index(corpus, output=entry / _INDEX, run=indexing, update=is_artifact(entry / _INDEX))
+    made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index)
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
     size, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
     text = f"{'updated' if known else 'read'}: {size:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
     run.report(Progress("note", note=f"{text}; the next search of these sources uses this index"))
+
+
+def _is_whole(artifact: Path) -> bool:
+    """True if an artifact of the cache can be updated; a damaged one is removed."""
+    with suppress(ArtifactError), Artifact(artifact, verify=False):
+        return True
+    if artifact.exists():
+        shutil.rmtree(artifact)
+    return False
 
 
 def _report_work(report: Report, progress: Progress) -> None:
