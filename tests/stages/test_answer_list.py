@@ -1,4 +1,4 @@
-"""Lists of answers: pages, counts, orders, CSV, and an empty list, no error of input; in Python, in a shell, over HTTP."""
+"""Lists of answers: pages, counts, orders, CSV, and near answers, an empty list; in Python, in a shell, over HTTP."""
 
 import csv
 import io
@@ -10,6 +10,7 @@ import pytest
 
 import wordpipe
 from wordpipe.errors import ConfigError, InputError, NothingFound
+from wordpipe.web import page as PAGE
 
 ROWS = [
     ("a1", "en", 1999, "Sea", "Salt water of the sea."),
@@ -250,3 +251,58 @@ def test_orders_equal_sorting_the_values(tmp_path):
                 hits = opened.query("row", 50, sort=sort)
                 shown = [hit["metadata"][name] for hit in hits]
                 assert [str(one) for one in shown] == [str(values[n]) for n in [*expected, *missing]], sort
+
+
+NEAR = [
+    ("salt water boiler", {"a1": True, "a2": False, "a3": True, "a4": False}),
+    ("water", {"a1": True, "a2": True, "a3": True}),
+    ("sea zzyzx", {"a1": True, "a4": True, "a5": True}),
+    ("boiler sea", {"a3": True, "a1": False, "a4": False, "a5": False}),
+]
+
+
+@pytest.mark.parametrize(("query", "related"), NEAR)
+def test_an_answer_with_less_than_half_of_the_words_is_merely_near(index, query, related):
+    assert {hit["id"]: hit["related"] for hit in wordpipe.query(index, query)} == related
+
+
+def test_a_word_that_is_begun_counts_once(index):
+    hits = wordpipe.query(index, "bread s", prefix=True)
+    assert {hit["id"]: hit["related"] for hit in hits}["a5"] is True
+    assert {hit["id"] for hit in hits} == {"a1", "a2", "a4", "a5"}
+
+
+def test_related_is_half_of_the_words_by_idf(built):
+    """The slow twin, over all hits: the words of each text, by themselves."""
+    query = "the salt water of the sea"
+    with wordpipe.open(built / "index", "index") as opened:
+        lexical = opened.lexical
+        words = [stem for stem in lexical.analyser(query) if lexical.knows(stem)]
+        total = sum(lexical.weight_of(stem) for stem in words)
+        for mode in ("lexical", "hybrid"):
+            hits = opened.query(query, 100, mode=mode)
+            for hit in hits:
+                has = {*lexical.analyser(f"{hit['title']} {hit['text']}")}
+                share = sum(lexical.weight_of(stem) for stem in words if stem in has) / total
+                assert hit["related"] == (share >= 0.5), (hit["title"], share)
+            assert {hit["related"] for hit in hits} == {True, False}
+        assert all("related" not in hit for hit in opened.query(query, 5, mode="dense"))
+        assert all("related" not in hit for hit in opened.similar(3, 5))
+        assert all("related" not in hit for hit in opened.query("", 5, where="line > 3"))
+
+
+def test_a_quiet_line_parts_near_answers_from_the_others(index, cli, serving):
+    line = "— less related: less than half of the words of the query —"
+    shown = cli("query", index, "salt water boiler", "--format", "plain").out.splitlines()
+    scores = [one[:6] for one in shown if one[:1].isdigit()]
+    at = shown.index(line)
+    assert sum(one[:1].isdigit() for one in shown[:at]) == 2
+    assert len(scores) == 4
+    assert line not in cli("query", index, "water", "--format", "plain").out
+    assert line not in cli("query", index, "salt water boiler", "--format", "tsv").out
+    client = serving(index, page=PAGE)
+    page = client.get("/", params={"q": "salt water boiler"}).text
+    assert page.count('<p class="less">') == 1
+    above, below = page.split('<p class="less">')
+    assert (above.count('class="score"'), below.count('class="score"')) == (2, 2)
+    assert '<p class="less">' not in client.get("/", params={"q": "water"}).text

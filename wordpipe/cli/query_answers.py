@@ -42,8 +42,9 @@ _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings les
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
-    "line", "anchor", "see_also", "split", "explain", "metadata",
+    "line", "anchor", "see_also", "split", "explain", "related", "metadata",
 }  # fmt: skip
+_LESS_RELATED = "— less related: less than half of the words of the query —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
     "dense": "vectors: the cosine is a sum; each number is the contribution of one word, or of one pair of words (query~text)",
@@ -96,8 +97,12 @@ class Answers:
         if self.form == "table":
             self._print_table(result.hits, finder)
         else:
-            width = self._width()
-            for hit in result.hits:
+            from wordpipe.stages import less_related_from
+
+            width, near = self._width(), less_related_from(result.hits)
+            for place, hit in enumerate(result.hits):
+                if place == near:
+                    click.echo(fitted(_LESS_RELATED, width))
                 for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
         # what the legend has to explain

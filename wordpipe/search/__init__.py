@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         nearest,
     )
     from wordpipe.search.lexical.analysis import Analyser, folded, recognised_language, stemmer
-    from wordpipe.search.lexical.bm25 import LexicalIndex
+    from wordpipe.search.lexical.bm25 import RELATED, LexicalIndex
     from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between
     from wordpipe.search.lexical.word_lookup import LEXICAL
     from wordpipe.search.matching import Searched, field_kind, rows_matching

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.python_calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
     from wordpipe.stages.search.answer_csv import CsvAnswers, csv_line
+    from wordpipe.stages.search.answer_list import less_related_from
     from wordpipe.stages.search.asked_query import ChosenMode, QueryResult, choose_modes
     from wordpipe.stages.search.index_in_folder import CONFIG, index_in
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED

@@ -1,19 +1,22 @@
-"""The rows of an index that match a query at all, whatever their scores: counted, or sorted by a field.
+"""The list of a query's answers: the rows that match at all, counted or sorted by a field; answers that are merely near.
 
 As by vectors every row has a score, a row matches by its words: what a search by words lists.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wordpipe.errors import ConfigError
-from wordpipe.search import Hits, Result
+from wordpipe.search import RELATED, Hits, LexicalIndex, Result
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.query import OpenTextIndex
+
+_ROUNDING = 1e-6
 
 
 def matching_rows(index: "OpenTextIndex", asked: Asked, options: QueryOptions) -> Mask:
@@ -77,3 +80,24 @@ def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryO
         asked.text, hits, index.lexical.strangers(asked.words), mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),
     )  # fmt: skip
+
+
+def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
+    """Say of each hit of a query by words, or by words and vectors, whether it fulfils the query: `related` true or false.
+
+    It does if it contains half of the words of the query, each word by its idf (see `RELATED`).
+    """
+    rows_R = np.array([hit["row"] for hit in hits], np.int64)
+    for hit, share in zip(hits, lexical.shares_of_words(asked.words, rows_R, asked.prefixes).tolist(), strict=True):
+        hit["related"] = share >= RELATED - _ROUNDING
+
+
+def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the place of the first hit after all that fulfil the query; None where there is none, or nothing is known.
+
+    >>> less_related_from([{"related": True}, {"related": False}, {"related": True}, {"related": False}])
+    3
+    """
+    related = [bool(hit.get("related", True)) for hit in hits]
+    place = len(related) - next((n for n, one in enumerate(reversed(related)) if one), len(related))
+    return place if place < len(related) else None

@@ -37,7 +37,7 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
-from wordpipe.stages.search.answer_list import matching_rows, sorted_answers
+from wordpipe.stages.search.answer_list import mark_related, matching_rows, sorted_answers
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryKeywords, QueryResult, choose_modes
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import (
@@ -263,6 +263,9 @@ class OpenTextIndex(OpenIndex):
         texts = [one.words for one in asked]
         chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
         hits = self.rows_of([result.hits.at_least(options.min_score) for result in results], options.offset)
+        for one, choice, own in zip(asked, chosen, hits, strict=True):
+            if choice.mode != "dense":
+                mark_related(self.lexical, one, own)
         if options.explain:
             for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
                 self.explain(one, choice.mode, result, own)

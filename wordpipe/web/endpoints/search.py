@@ -30,6 +30,7 @@ _HIT = fields(
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
         "count": WHOLE, "source": TEXT, "line": WHOLE, "anchor": maybe(TEXT), "split": TEXT, "metadata": MAP, "explain": MAP,
+        "related": FLAG,
     },
     closed=False,
 )  # fmt: skip

@@ -10,12 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wordpipe.stages import less_related_from
 from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, over_texts, problem, tag, url
 
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 NO_VALUE = "no value"
+LESS_RELATED = "less related: less than half of the words of the query"  # as in results.js
 MATCHES = "The numbers count only texts that contain a word of the query."
 _MIXES = [
     ("auto", "automatic"),
@@ -105,11 +107,17 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
             class_="empty",
         )
     # hits that say nearly the same stand below the first of them
-    rows = []
-    for first, *others in folded([one["text"] for one in found["hits"]]):
+    groups = folded([one["text"] for one in found["hits"]])
+    border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
+    for first, *others in groups:
         below = [_hit(found["hits"][place], passages[place], params, index) for place in others]
-        rows.append(_hit(found["hits"][first], passages[first], params, index, below))
+        rows.append(_hit(found["hits"][first], passages[first], params, index, below, is_border=len(rows) == border))
     return [tag("p", f"{len(passages)} hits", class_="status"), tag("ol", rows, class_="hits")]
+
+
+def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:
+    """Return of hits that say nearly the same one that fulfils the query, if any does."""
+    return max((hits[place] for place in places), key=lambda hit: bool(hit.get("related", True)))
 
 
 def folded(texts: Sequence[str]) -> list[list[int]]:
@@ -148,9 +156,9 @@ def mixed(mix: str) -> dict[str, str]:
 
 def _hit(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
-    others: Sequence[Markup] = (),
+    others: Sequence[Markup] = (), *, is_border: bool = False,
 ) -> Markup:  # fmt: skip
-    """Return the search view's HTML of one hit: title, passage, score, fields."""
+    """Return the search view's HTML of one hit: title, passage, score, fields; at the border a line above."""
     # what is shown of the text and of its fields
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
@@ -165,6 +173,7 @@ def _hit(
     # title, text, facts, and what says nearly the same
     return tag(
         "li",
+        tag("p", LESS_RELATED, class_="less") if is_border else None,
         tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
         tag("p", "… " if before else None, _marked(pieces), " …" if after else None, class_="text", dir="auto"),
         tag(

@@ -1,7 +1,7 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {get, make, problem, shown, text} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
-import {drawHit, folded, walkByKeys} from "./results.js";
+import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
 import {facets, isWord, K, read, replaced, request, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -128,7 +128,7 @@ function search(view) {
       drawAgain = () => draw(found, asked, path, params);
       return;
     }
-    const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score));
+    const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score)), border = lessRelatedFrom(groups);
     const act = {
       why: async (hit) => {
         if (asked.similar) return hit;
@@ -151,7 +151,7 @@ function search(view) {
     list.replaceChildren(
       told,
       ...(groups.length
-        ? [make("ol", {class: "hits"}, groups.map((one) => drawHit(one, act, largest)))]
+        ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, place === border)))]
         : [nothing(found, asked)]),
       ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => change({k: Math.min(most, asked.k + K)}, {replace: true})}, "more answers")] : []),
     );

@@ -17,6 +17,12 @@ export function folded(hits, passages) {
   return groups;
 }
 
+// The place of the first group after all that fulfil the query; -1 where there is none.
+export function lessRelatedFrom(groups) {
+  const place = groups.findLastIndex(({hit, others}) => [hit, ...others.map((one) => one.hit)].some((one) => one.related !== false)) + 1;
+  return place < groups.length ? place : -1;
+}
+
 function runsOf(whole) {
   const words = whole.slice(0, 4000).toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   if (words.length < 4) return new Set([words.join(" ")]);
@@ -31,7 +37,7 @@ function alike(some, others) {
 }
 
 // One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
-export function drawHit({hit, passage, others = []}, act, largest) {
+export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
   const place = hit.line === null || hit.line === undefined ? String(hit.source ?? "") : `${hit.source}:${hit.line}`;
   const body = make("p", {class: "text", dir: "auto"});
@@ -61,6 +67,7 @@ export function drawHit({hit, passage, others = []}, act, largest) {
   meter.style.width = `${Math.max(0, Math.min(100, (100 * hit.score) / largest)).toFixed(1)}%`;
   node.append(
     ...[
+      isBorder ? make("p", {class: "less"}, "less related: less than half of the words of the query") : null,
       title.some(([piece]) => piece.trim())
         ? make("h2", {class: "title", dir: "auto"}, marked(cutPieces(title, TITLE), TITLE))
         : null,
