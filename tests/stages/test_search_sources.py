@@ -168,7 +168,7 @@ def test_searches_of_the_same_files_wait_for_each_other(notes):
                 lambda _: subprocess.run([sys.executable, "-c", program], capture_output=True, text=True), range(3)
             )
         )
-    assert [(run.returncode, run.stdout) for run in runs] == [(0, b"1\n")] * 3, runs
+    assert [(run.returncode, run.stdout) for run in runs] == [(0, "1\n")] * 3, runs
     assert len(cached_searches()) == 1
 
 

@@ -345,8 +345,8 @@ def _remarks(result: "QueryResult", options: QueryOptions) -> Iterator[str]:
 
 
 _EXAMPLES_OF_SEARCH = """wordpipe search "how do bees find their way" notes/
-wordpipe search 'tides -moon "spring tide"' papers/*.md records.csv
-journalctl | wordpipe search "disk full OR quota" --documents line"""
+wordpipe search 'tides -moon "spring tide"' papers/ records.csv
+journalctl | wordpipe search "disk full" --documents line"""
 
 
 def _search(

@@ -133,7 +133,7 @@ def open_sources(
 
 
 def _opened(entry: Path, run: RunOptions) -> OpenIndex:
-    """Open the index of an entry of the cache, which is asked now."""
+    """Open the index of an entry of the cache, and note the time, by which old entries are removed."""
     os.utime(entry / _ABOUT)
     return open_artifact(entry / _INDEX, "index", verify=run.verify)
 
