@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         simplified_silhouette,
         spherical_centres,
     )
+    from wordpipe.search.conditions import locked_database, quoted
     from wordpipe.search.faiss_index import (
         K,
         VectorIndex,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
         read_index,
         write_index,
     )
-    from wordpipe.search.filters import locked_database, quoted, rows_where
+    from wordpipe.search.field_columns import FieldColumns
+    from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,

@@ -4,13 +4,15 @@ Words are looked up in the postings. A phrase is looked for in the texts of the 
 that it is found as written. Both give masks of rows, which a search by words or by vectors takes as the rows that it may find.
 """
 
+import operator
 import re
-from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.search.knn import Mask, Rows
@@ -183,69 +185,111 @@ def field_mask(values: pa.ChunkedArray, clause: FieldIs) -> Mask:
     A text is compared without case and marks: its words must be in the field, next to each other. A list has the value if one
     of its items has.
     """
-    holds = _test(clause)
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        found = [any(item is not None and holds(item) for item in items or ()) for items in values.to_pylist()]
-        return np.array(found, np.bool_)
-    if clause.kind != "text":
-        return np.array([value is not None and holds(value) for value in values.to_pylist()], np.bool_)
-    # of texts each different one is compared once
-    texts = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    coded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
-    is_true = np.array([value is not None and holds(value) for value in coded.dictionary.to_pylist()] + [False])
-    places_N = np.full(len(coded), len(is_true) - 1)  # a null is no text
-    has_value_N = np.asarray(coded.is_valid())
-    places_N[has_value_N] = coded.indices.drop_null().to_numpy()
-    found_N: Mask = is_true[places_N]
+        return _concatenated([_list_mask(chunk, clause) for chunk in values.chunks])
+    if clause.kind == "text":
+        return _text_mask(values, clause)
+    return _concatenated([_value_mask(chunk, clause) for chunk in values.chunks])
+
+
+def _concatenated(masks: Sequence[Mask]) -> Mask:
+    return np.concatenate([np.zeros(0, np.bool_), *masks])
+
+
+def _list_mask(lists: pa.Array, clause: FieldIs) -> Mask:
+    """Return which lists of texts have an item that a clause about a field asks for."""
+    import pyarrow.compute as pc
+
+    has_I = _text_mask(pa.chunked_array([pc.list_flatten(lists)]), clause)
+    found_N = np.zeros(len(lists), np.bool_)
+    found_N[pc.list_parent_indices(lists).to_numpy()[has_I]] = True
     return found_N
 
 
-def _test(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the function from one value of a field to True if a clause asks for this value."""
+def _text_mask(texts: pa.ChunkedArray, clause: FieldIs) -> Mask:
+    """Return the texts that a clause about a field asks for; each different one is compared once."""
+    if not pa.types.is_dictionary(texts.type):
+        texts = texts.dictionary_encode()
+    chunks = texts.unify_dictionaries().chunks
+    if not chunks:
+        return np.zeros(0, np.bool_)
+    holds = _text_test(clause)
+    is_true = np.array([value is not None and holds(value) for value in chunks[0].dictionary.to_pylist()] + [False])
+    no_text = len(is_true) - 1
+    return _concatenated([is_true[chunk.indices.fill_null(no_text).to_numpy()] for chunk in chunks])
+
+
+def _value_mask(values: pa.Array, clause: FieldIs) -> Mask:
+    """Return the numbers, dates, or values of true and false that a clause about a field asks for."""
+    there_N = np.asarray(values.is_valid())
     if clause.kind == "flag":
         wanted = (clause.value or "").lower() in ("true", "yes")
-        return lambda value: value is wanted
-    if clause.kind == "number":
-        return _number_test(clause)
-    if clause.kind == "date":
-        return _date_test(clause)
+        found_N: Mask = np.asarray(values.fill_null(False)) == wanted
+    elif clause.kind == "date":
+        found_N = _date_test(clause)(_days_of(values))
+    elif pa.types.is_decimal(values.type):
+        holds = _number_test(clause)
+        found_N = np.array([value is not None and holds(value) for value in values.to_pylist()], np.bool_)
+    else:
+        numbers_N = values.fill_null(0).to_numpy()
+        if numbers_N.dtype.kind == "f":  # the value asked for is no 32-bit number
+            numbers_N = numbers_N.astype(np.float64)
+        found_N = _number_test(clause)(numbers_N)
+    return there_N & found_N
+
+
+def _days_of(values: pa.Array) -> npt.NDArray[np.datetime64]:
+    """Return the days of dates and times, each in its own time zone."""
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        days = [None if value is None else value.date() for value in values.to_pylist()]
+        return np.array(days, "datetime64[D]")
+    days_N: npt.NDArray[np.datetime64] = values.to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    return days_N
+
+
+def _text_test(clause: FieldIs) -> Callable[[str], bool]:
+    """Return the function from a text of a field to True if a clause asks for this text."""
     if clause.value is None:
         return _text_bounds(clause)
     if clause.name == "id":
         exact = folded(clause.value)
-        return lambda value: folded(str(value)) == exact
-    pattern = phrase_pattern(clause.value)
+        return lambda value: folded(value) == exact
+    wanted, pattern = clause.value, phrase_pattern(clause.value)
     if pattern is None:  # signs alone
-        return lambda value: clause.value in value
-    if clause.value.endswith("*"):
+        return lambda value: wanted in value
+    if wanted.endswith("*"):
         pattern = re.compile(pattern.pattern.removesuffix(_WORD_ENDS))
     return lambda value: pattern.search(folded(value)) is not None
 
 
-def _number_test(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the test of a number: equal, or within bounds."""
+def _number_test(clause: FieldIs) -> Callable[[Any], Any]:
+    """Return the test of a number, or of an array of numbers: equal, or within bounds."""
     if clause.value is not None:
-        wanted = float(clause.value)
+        wanted = _exact(clause.value)
         return lambda value: value == wanted
-    low = float("-inf") if clause.low is None else float(clause.low)
-    high = float("inf") if clause.high is None else float(clause.high)
-    return lambda value: (
-        (value > low if clause.open_low else value >= low) and (value < high if clause.open_high else value <= high)
-    )
+    low = float("-inf") if clause.low is None else _exact(clause.low)
+    high = float("inf") if clause.high is None else _exact(clause.high)
+    above, below = operator.gt if clause.open_low else operator.ge, operator.lt if clause.open_high else operator.le
+    return lambda value: above(value, low) & below(value, high)
 
 
-def _date_test(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the test of a date or a time: within a year, a month or a day, or from one to another."""
+def _exact(written: str) -> float | int:
+    """Return the number that is written; of a whole number all digits count."""
+    try:
+        return int(written)
+    except ValueError:
+        return float(written)
+
+
+def _date_test(clause: FieldIs) -> Callable[[npt.NDArray[np.datetime64]], Mask]:
+    """Return the test of days: within a year, a month or a day, or from one to another."""
     if clause.value is not None:
-        begin, end = _days(clause.value)
-        return lambda value: begin <= _day(value) < end
-    low = date.min if clause.low is None else _days(clause.low)[clause.open_low]
-    high = date.max if clause.high is None else _days(clause.high)[not clause.open_high]
-    return lambda value: low <= _day(value) < high
-
-
-def _day(value: date | datetime) -> date:
-    return value.date() if isinstance(value, datetime) else value
+        low, high = _days(clause.value)
+    else:
+        low = date.min if clause.low is None else _days(clause.low)[clause.open_low]
+        high = date.max if clause.high is None else _days(clause.high)[not clause.open_high]
+    begin, end = np.datetime64(low), np.datetime64(high)
+    return lambda days_N: (begin <= days_N) & (days_N < end)
 
 
 def _days(written: str) -> tuple[date, date]:

@@ -9,9 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, RowReader, is_json, read_batches, visible_columns
+from wordpipe.artifacts import Artifact, RowReader, is_json
 from wordpipe.encoders import EncodedBatch
-from wordpipe.search import Clause, FieldKind, LexicalIndex, SearchMode, field_kind, read_question, rows_matching
+from wordpipe.search import (
+    Clause,
+    FieldColumns,
+    FieldKind,
+    LexicalIndex,
+    SearchMode,
+    field_kind,
+    read_question,
+    rows_matching,
+)
 from wordpipe.search.settings import QueryOptions
 
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +51,7 @@ class AskedRows:
 
     Args:
         artifact: the index.
-        columns: of its rows, without vectors.
+        columns: of its rows.
         lexical: the words of its rows.
         titled: whether titles are searched with their texts.
 
@@ -50,11 +59,9 @@ class AskedRows:
         fields: those that `field:value` may name, and what their values are.
     """
 
-    def __init__(self, artifact: Artifact, columns: pa.Schema, lexical: LexicalIndex, *, titled: bool) -> None:
-        self.artifact, self.lexical = artifact, lexical
-        self._stored = visible_columns(columns)
-        of_columns = {shown: columns.field(name) for shown, name in self._stored.items()}
-        kinds = {shown: field_kind(one.type) for shown, one in of_columns.items() if not is_json(one)}
+    def __init__(self, artifact: Artifact, columns: FieldColumns, lexical: LexicalIndex, *, titled: bool) -> None:
+        self.columns, self.lexical = columns, lexical
+        kinds = {one.name: field_kind(one.type) for one in columns.schema if not is_json(one)}
         self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
         self._texts = RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
         self._remembered: dict[Clause, Mask] = {}
@@ -88,8 +95,7 @@ class AskedRows:
 
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field of all rows."""
-        stored = self._stored[name]
-        return pa.chunked_array([batch.column(stored) for batch in read_batches(self.artifact, "index", [stored])])
+        return self.columns.values(name)
 
     def close(self) -> None:
         """Close the files."""

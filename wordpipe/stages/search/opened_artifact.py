@@ -1,7 +1,7 @@
 """An artifact opened to be queried: what a query gives, and what every index holds."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -14,11 +14,9 @@ from wordpipe.artifacts import (
     INDEX_FILE,
     Artifact,
     Kind,
-    Manifest,
     RowReader,
     RowVectors,
     has_vectors,
-    input_of,
     read_batches,
     read_schema,
     refuse_without_vectors,
@@ -33,10 +31,10 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.settings import shown_value
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.asked_query import QueryKeywords, QueryResult
-from wordpipe.stages.search.row_facts import RowFacts
+from wordpipe.stages.search.row_facts import RowFacts, field_columns, row_of_id, rows_of_condition
 
 if TYPE_CHECKING:
-    from wordpipe.search import VectorIndex
+    from wordpipe.search import FieldColumns, RowFilter, VectorIndex
     from wordpipe.stages.search.passages import PassageFinder
 
 
@@ -332,7 +330,7 @@ class OpenIndex(OpenArtifact):
     @cached_property
     def row_facts(self) -> RowFacts:
         """Facts of all rows."""
-        return RowFacts(self.artifact, self._columns)
+        return RowFacts(self.columns)
 
     def allowed(self, options: QueryOptions) -> npt.NDArray[np.bool_] | None:
         """Return the rows that a condition allows, (N,), None for all. Raises ConfigError: the condition cannot be read."""
@@ -407,20 +405,7 @@ class OpenIndex(OpenArtifact):
 
     def row_of(self, record_id: str) -> int:
         """Return the first row of an opened index whose record came with this id. Raises InputError: no record has the id."""
-        import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
-
-        schema = read_schema(self.artifact, "index")
-        if "record_id" not in schema.names:
-            raise InputError(
-                "the records of the index have no ids", where=self.path, hint="give the row number instead"
-            )
-        first = 0
-        for batch in read_batches(self.artifact, "index", ["record_id"]):
-            same = np.flatnonzero(pc.equal(pc.cast(batch.column(0), pa.string()), record_id).fill_null(False))
-            if len(same):
-                return first + int(same[0])
-            first += len(batch)
-        raise InputError("no record has this id", where=self.path, got=record_id)
+        return row_of_id(self.artifact, self.columns, record_id)
 
     @cached_property
     def _stored(self) -> RowVectors:
@@ -441,13 +426,24 @@ class OpenIndex(OpenArtifact):
         return RowReader(self.artifact, "index", [name for name in self._columns.names if name not in ("id", "row")])
 
     @cached_property
+    def columns(self) -> "FieldColumns":
+        """The columns of the rows, by the names that conditions use; `columns.values(name)` has the values of all rows."""
+        return field_columns(self.artifact)
+
+    @cached_property
     def _rows_where(self) -> Callable[[str], npt.NDArray[np.bool_]]:
         # a function of the artifact, not of this object, which would keep itself in memory
-        return lru_cache(maxsize=_CONDITIONS)(partial(_rows_of_condition, self.artifact, self._columns))
+        return lru_cache(maxsize=_CONDITIONS)(partial(rows_of_condition, self.artifact, self._row_filter))
+
+    @cached_property
+    def _row_filter(self) -> "RowFilter":
+        from wordpipe.search import RowFilter
+
+        return RowFilter(self.columns)
 
     def close(self) -> None:
         """Release the index and what was read of it, see `OpenArtifact`."""
-        for reader in ("_stored", "_reader"):
+        for reader in ("_stored", "_reader", "_row_filter", "columns"):
             if reader in self.__dict__:
                 self.__dict__[reader].close()
         super().close()
@@ -463,38 +459,3 @@ class OpenIndex(OpenArtifact):
         rows = self.row_facts.sorted(rows, options.sort) if options.sort else rows
         (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32)).first(k + options.offset)], options.offset)
         return QueryResult("", hits), len(rows)
-
-
-def _rows_of_condition(artifact: Artifact, columns: pa.Schema, condition: str) -> npt.NDArray[np.bool_]:
-    """Return the rows of an opened index of which a condition is true, (N,).
-
-    `columns` are those of its rows without the vectors.
-    """
-    from wordpipe.search import rows_where
-
-    stored = visible_columns(columns)
-    schema = pa.schema([columns.field(name).with_name(shown) for shown, name in stored.items()])
-
-    def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The columns asked for, by the names that the user knows; of none the rows are counted all the same."""
-        wanted = [stored[name] for name in names] or columns.names[:1]
-        for batch in read_batches(artifact, "index", wanted):
-            yield batch.select(wanted).rename_columns([*names] or wanted)
-
-    try:
-        return rows_where(condition, schema, batches, row_count(artifact, "index"))
-    except ConfigError as error:
-        name = str(error.got).removeprefix("no column ")
-        if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
-            error.hint = f"in this index, the field {name} is the column {became}: write {became} in the condition"
-        raise
-
-
-def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the fields of records that became text, title and id of an opened index's rows."""
-    for entry in manifest.inputs:
-        if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
-            settings = there[1].settings
-            named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
-            return named if entry.kind == "corpus" else _fields_used(*there)
-    return {}

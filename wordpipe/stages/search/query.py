@@ -208,7 +208,7 @@ class OpenTextIndex(OpenIndex):
     @cached_property
     def asked_rows(self) -> AskedRows:
         """The reader of queries."""
-        return AskedRows(self.artifact, self._columns, self.lexical, titled=self._titled)
+        return AskedRows(self.artifact, self.columns, self.lexical, titled=self._titled)
 
     @property
     def _has_words(self) -> bool:
