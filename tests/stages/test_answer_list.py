@@ -302,7 +302,7 @@ def test_a_quiet_line_parts_near_answers_from_the_others(index, cli, serving):
     assert line not in cli("query", index, "salt water boiler", "--format", "tsv").out
     client = serving(index, page=PAGE)
     page = client.get("/", params={"q": "salt water boiler"}).text
-    assert page.count('<p class="less">') == 1
-    above, below = page.split('<p class="less">')
+    assert page.count('<p class="near">') == 1
+    above, below = page.split('<p class="near">')
     assert (above.count('class="score"'), below.count('class="score"')) == (2, 2)
-    assert '<p class="less">' not in client.get("/", params={"q": "water"}).text
+    assert '<p class="near">' not in client.get("/", params={"q": "water"}).text

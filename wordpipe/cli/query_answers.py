@@ -50,6 +50,8 @@ _LEGEND = {
     "dense": "vectors: the cosine is a sum; each number is the contribution of one word, or of one pair of words (query~text)",
     "lexical": "words: the BM25 score is a sum over the words of the query; compare BM25 scores only within the same query",
     "share": "(adds …): how much the vectors or the words add to the hybrid score, which is between 0 and 1",
+    "newer": "newer: the score is multiplied by 2 to the power of -age / half-life; the newest row of the index has age 0",
+    "boost": "boost: the score is multiplied by 1 + ln(1 + number) / ln(1 + largest number of the field)",
     "answers": "early answers: similarity to the results of the first search, which the index uses for a second search",
 }
 
@@ -143,7 +145,7 @@ class Answers:
         )
         for hit in result.hits:
             cells = piped_cells(hit)
-            why = [f"{name} = {' + '.join(parts)}" for name, parts in explained_parts(hit.get("explain"), words)]
+            why = [_equation(*part) for part in explained_parts(hit.get("explain"), words)]
             if why:
                 cells += [""] * (_PIPED_CELLS - len(cells)) + [escaped("; ".join(why))]
             click.echo("\t".join([*asked, *cells]))
@@ -175,9 +177,7 @@ class Answers:
         for hit, one in zip(hits, cells, strict=True):
             table.add_row(f"{hit['score']:.4f}", *(one.get(name, "") for name in widths))
             for name, parts in explained_parts(hit.get("explain"), finder.words):
-                table.add_row(
-                    "", *[safe_text(f"{name} = {' + '.join(parts)}") if one == "text" else "" for one in widths]
-                )
+                table.add_row("", *[safe_text(_equation(name, parts)) if one == "text" else "" for one in widths])
         screen.print(table)
 
     def _columns(self, cells: "list[dict[str, Text]]", room: int) -> dict[str, int | None]:
@@ -396,6 +396,17 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
         if added := sum(term.get("answers", 0.0) for term in lexical["terms"]):
             terms.append(("early answers", added))
         yield f"words {_of(lexical)}", _parts(terms, lexical["score"], "other words")
+    if newer := explained.get("newer"):
+        age = f"{newer['days']:,.1f} days older than the newest row"
+        why = age if newer["has_date"] else f"no date, so as old as the median row: {age}"
+        yield f"newer × {newer['factor']:.3g} ({newer['field']}: {why})", []
+    if boost := explained.get("boost"):
+        yield f"boost × {boost['factor']:.3f} ({boost['field']})", []
+
+
+def _equation(name: str, parts: Sequence[str]) -> str:
+    """Return a part of an answer's explanation on one line."""
+    return f"{name} = {' + '.join(parts)}" if parts else name
 
 
 def _pair(pair: Mapping[str, Any]) -> str:

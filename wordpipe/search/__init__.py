@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         normalised,
         score_range,
         vector_share,
+        weighed,
         with_feedback,
     )
     from wordpipe.search.knn import (

@@ -23,6 +23,7 @@ from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 CANDIDATES = (
     100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points
 )
+_COMPARED = 10 * CANDIDATES  # hits by vectors alone that change places where scores are multiplied
 FEEDBACK = 10
 """First hits that are looked at. On Cranfield, CISI, NPL and CACM hybrid search was above BM25 by 1.5 points of nDCG@10 with
 none, and by 3.6 with five, ten or twenty (`benchmarks/retrieval.py`, which chooses by leave-one-out)."""
@@ -32,6 +33,7 @@ _HALFWAY = 8
 """Words of a query at which the vectors have half of the share that they have in a long one."""
 
 _LEAST = 1e-6  # of a length; what is shorter has no direction
+Doublings = npt.NDArray[np.float64]
 SearchMode = Literal["dense", "lexical", "hybrid"]
 
 
@@ -123,6 +125,28 @@ def _depth(k: int) -> int:
     return depth
 
 
+def weighed(hits: Hits, doublings_N: Doublings, first: int) -> Hits:
+    """Return hits in the order of their scores times 2 to the power of a number of each row: newer or popular rows come first.
+
+    Only the `first` hits change places; the others follow, none with more than the last of these. Scores that are not above 0
+    stay as they are and come last. The order is that of the logarithms, in which no factor is too small.
+
+    Args:
+        hits: the best first.
+        doublings_N: (N,) float64, how often the score of each row is doubled; negative where it is halved.
+        first: hits that are compared anew.
+    """
+    head, tail = hits.first(first), hits.after(first)
+    real, others = head.where(head.scores > 0), head.where(head.scores <= 0)
+    powers = np.log2(real.scores.astype(np.float64)) + doublings_N[real.rows]
+    order = np.lexsort((real.rows, -powers))
+    rows = np.concatenate([real.rows[order], others.rows, tail.rows])
+    scores = np.concatenate([np.exp2(powers[order]).astype(np.float32), others.scores])
+    low = scores[-1:] if len(scores) else np.full(1, np.inf, np.float32)
+    later = np.minimum(tail.scores, low)
+    return Hits(rows, np.concatenate([scores, later]))
+
+
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The move of a query's vector by relevance feedback: the new vector is kept · query + pull."""
@@ -197,15 +221,29 @@ class Retriever:
     feedback: int = FEEDBACK  # first hits with which both sides, or the words alone, ask again; 0: they do not
     allowed: Mask | None = None  # (N,) the rows that words may find; None: all
     prefixes: tuple[str, ...] = ()  # beginnings of words that each query contains, too
+    doublings: Doublings | None = None  # (N,) see `weighed`; None: scores are as they are
 
     def find(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
         """Return the k best rows of every query by hybrid, dense or lexical search.
+
+        Where scores are multiplied, by words alone all rows that are found are compared; by vectors the first 1,000; and after
+        fusion or feedback all candidates, as what comes after these has score 0.
 
         Args:
             texts: the queries.
             queries_QD: their unit vectors, zero where a text has none; None by words alone.
             k: hits wanted.
         """
+        if self.doublings is None:
+            return self._found(texts, queries_QD, k)
+        first = _COMPARED if self.lexical is None else 2 * CANDIDATES
+        if (self.dense is None or queries_QD is None) and not self.feedback:
+            first = len(self.doublings)
+        found = self._found(texts, queries_QD, max(k, first))
+        return [replace(one, hits=weighed(one.hits, self.doublings, first).first(k)) for one in found]
+
+    def _found(self, texts: Sequence[str], queries_QD: Vectors | None, k: int) -> list[Result]:
+        """Return the k best rows of every query by their own scores."""
         if self.dense is None or queries_QD is None:
             assert self.lexical is not None
             words = [self.lexical.read(text, self.prefixes) for text in texts]

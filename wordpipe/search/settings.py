@@ -25,6 +25,7 @@ Language = Literal[
     "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish", "yiddish",
 ]  # fmt: skip
 
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "mo": 365.25 / 12, "y": 365.25}
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?"
 
@@ -106,6 +107,21 @@ class LexicalSettings(Settings):
     b: float = setting(
         0.75, "BM25: how much the length of a text lowers its score; 0 = not at all", ge=0, le=1, expert=True
     )
+
+
+def days_of(time: str) -> float:
+    """Return a half-life in days.
+
+    >>> days_of("30d"), days_of("12h"), days_of("2y")
+    (30.0, 0.5, 730.5)
+
+    Raises:
+        ValueError: it is no time.
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(h|d|w|mo|y)", time.strip())
+    if not found or not float(found[1]):
+        raise ValueError("a time such as 30d, 12h, 6w, 3mo or 2y")
+    return float(found[1]) * _DAYS[found[2]]
 
 
 def sort_key(sort: str) -> tuple[str, bool]:
@@ -291,6 +307,27 @@ class QueryOptions(Settings):
         "they contain a word of the query and fulfil its operators and the condition",
         metavar="FIELD",
     )
+    newer_better: str | None = setting(
+        None,
+        "rank newer rows higher: a score is halved with each --half-life of the age in this field of dates, times or years; "
+        "the newest row of the index has age 0, and a row without a date counts as old as the median row",
+        metavar="FIELD",
+        expert=True,
+    )
+    half_life: str | None = setting(
+        None,
+        "age at which a score is halved with --newer-better: a number with h, d, w, mo or y; default: 1y",
+        metavar="TIME",
+        check=lambda given: days_of(given or "1y"),
+        expert=True,
+    )
+    boost: str | None = setting(
+        None,
+        "rank rows with a larger number in this field higher: a score is multiplied by 1 + ln(1 + number) / ln(1 + largest "
+        "number), so at most doubled; a row without a number keeps its score",
+        metavar="FIELD",
+        expert=True,
+    )
     min_score: float | None = setting(
         None,
         "omit hits with a lower score, relative to the best hit in hybrid mode; with --mode dense the score is a cosine, "
@@ -328,11 +365,20 @@ class QueryOptions(Settings):
             return
         if self.mode == "dense":
             raise ValueError("sort needs another mode than dense, because a search by vectors ranks all rows")
-        if self.weight is not None or self.feedback:
-            name = "feedback" if self.weight is None else "weight"
-            raise ValueError(f"{name} cannot be used with sort, because sorted rows are not ranked by their scores")
+        if unfit := [name for name in ("weight", "feedback", "newer_better", "boost") if getattr(self, name)]:
+            raise ValueError(f"{unfit[0]} cannot be used with sort, because sorted rows are not ranked by their scores")
+
+    @checked
+    def _has_dates(self) -> None:
+        if self.half_life is not None and self.newer_better is None:
+            raise ValueError("half_life needs newer_better, which names the field with the dates")
 
     @property
     def is_hybrid(self) -> bool:
         """True if an option says how words and vectors are mixed, so that auto is hybrid."""
         return self.weight is not None or bool(self.feedback)
+
+    @property
+    def half_life_days(self) -> float:
+        """The half-life of a score."""
+        return days_of(self.half_life or "1y")

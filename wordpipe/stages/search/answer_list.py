@@ -75,7 +75,7 @@ def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryO
     found = Hits(rows_R, np.ones(len(rows_R), np.float32) if lists else index.lexical.score_rows(terms, rows_R))
     (hits,) = index.rows_of([found], options.offset)
     if options.explain:
-        index.explain(asked, "lexical", Result(found, lexical=None if lists else found), hits)
+        index.explain(asked, "lexical", Result(found, lexical=None if lists else found), hits, options)
     return QueryResult(
         asked.text, hits, index.lexical.strangers(asked.words), mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),

@@ -171,5 +171,8 @@ class QueryKeywords(TypedDict, total=False):
     per_document: bool
     offset: int
     sort: str | None
+    newer_better: str | None
+    half_life: str | None
+    boost: str | None
     min_score: float | None
     explain: bool

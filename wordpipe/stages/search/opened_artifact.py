@@ -456,6 +456,5 @@ class OpenIndex(OpenArtifact):
         """Return the first k rows of an opened index of which a condition is true; and how many there are."""
         allowed = self.allowed(options)
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
-        rows = self.row_facts.sorted(rows, options.sort) if options.sort else rows
-        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32)).first(k + options.offset)], options.offset)
+        (hits,) = self.rows_of([self.row_facts.listed(rows, options).first(k + options.offset)], options.offset)
         return QueryResult("", hits), len(rows)

@@ -268,7 +268,7 @@ class OpenTextIndex(OpenIndex):
                 mark_related(self.lexical, one, own)
         if options.explain:
             for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
-                self.explain(one, choice.mode, result, own)
+                self.explain(one, choice.mode, result, own, options)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         for text, choice, words in zip(texts, chosen, unknown, strict=True):
             if choice.mode == "lexical":
@@ -290,7 +290,7 @@ class OpenTextIndex(OpenIndex):
         allowed = self.allowed(options)
         assert asked.rows is not None
         rows = np.flatnonzero(asked.rows if allowed is None else asked.rows & allowed)
-        (hits,) = self.rows_of([Hits(rows, np.ones(len(rows), np.float32)).first(k + options.offset)], options.offset)
+        (hits,) = self.rows_of([self.row_facts.listed(rows, options).first(k + options.offset)], options.offset)
         return QueryResult(asked.text, hits, remarks=[*asked.remarks], mode="lexical")
 
     def found(
@@ -360,8 +360,7 @@ class OpenTextIndex(OpenIndex):
         if options.mode in ("dense", "hybrid") or options.weight is not None:
             refuse_without_vectors(self.artifact)
         self.allowed(options)
-        if options.sort:
-            self.row_facts.check_sort(options.sort)
+        self.row_facts.check(options)
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
@@ -421,6 +420,7 @@ class OpenTextIndex(OpenIndex):
             self._feedback(mode, options),
             allowed,
             prefixes,
+            self.row_facts.doublings(options),
         )
 
     def _feedback(self, mode: SearchMode, options: QueryOptions) -> int:
@@ -431,7 +431,9 @@ class OpenTextIndex(OpenIndex):
             return read_fact(self._of("lexical"), "feedback", int, self.artifact.path / MANIFEST, 0)
         return (options.feedback or 0) if options.mode == "lexical" else 0
 
-    def explain(self, asked: Asked, mode: SearchMode, result: Result, hits: list[dict[str, Any]]) -> None:
+    def explain(
+        self, asked: Asked, mode: SearchMode, result: Result, hits: list[dict[str, Any]], options: QueryOptions
+    ) -> None:
         """Explain every hit of a query: which words of the query and of its text carried its score.
 
         A cosine is a sum over pairs of words (see encoders/encoder.py), BM25 a sum over terms, and a hybrid score adds the
@@ -441,7 +443,7 @@ class OpenTextIndex(OpenIndex):
         dense: the cosine, a sum over `pairs`, `others` and, where the query was moved, the score of `answers`, whose rows are
         those that it was moved towards; and, by word of each side, `query` and `text`. lexical: the BM25 score, a sum over
         `terms`, of which feedback has added what `answers` says. In hybrid mode each has a `share`: the two add up to the
-        score.
+        score. `newer` and `boost` say by what `factor` this score was then multiplied, if that was asked for.
         """
         # What the query is made of: vectors of its words, terms.
         query = asked.words
@@ -469,7 +471,7 @@ class OpenTextIndex(OpenIndex):
                     low, high = score_range(found)
                     added = share * float(normalised(found)[at[0]])
                     explained[name] |= {"weight": share, "low": low, "high": high, "share": added}
-            hit["explain"] = explained
+            hit["explain"] = explained | self.row_facts.explained(options, hit["row"])
 
     def _encoded_text(self, row: dict[str, Any]) -> str:
         """Return the text of a row that the encoder read."""

@@ -1,12 +1,14 @@
-"""Facts of all rows of an artifact at once: their columns, conditions on them, their documents, their order by a field.
+"""Facts of all rows of an artifact at once: their columns, conditions on them, documents, order and weight by a field.
 
 A field is read when it is first asked for, and what is computed of it stays in memory as long as the index is open.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +29,26 @@ from wordpipe.artifacts import (
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.encoders import ENCODER_FILE, load_facts
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.search import folded
-from wordpipe.search.settings import sort_key
+from wordpipe.search import Hits, folded, weighed
+from wordpipe.search.settings import QueryOptions, sort_key
 
 if TYPE_CHECKING:
     from wordpipe.search import FieldColumns, RowFilter
 
+T = TypeVar("T")
 Ranks = npt.NDArray[np.int32]
+Doublings = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 _FIELDS = 8  # of which what is computed is remembered
 _MISSING = -1
+_DAY_US = 86_400_000_000
+_LAST_YEAR = 9_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DATE = re.compile(
+    r"\s*(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
+    r"(?P<time>[T ]\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?(?!\d)"
+)
 
 
 class RowFacts:
@@ -59,6 +71,47 @@ class RowFacts:
             what = "rows cannot be sorted by this field, because its values are lists or objects"
             raise ConfigError(what, where="sort", got=name)
 
+    def check(self, options: QueryOptions) -> None:
+        """Refuse options of a query that name a field which does not fit. Raises ConfigError."""
+        if options.sort:
+            self.check_sort(options.sort)
+        self.doublings(options)
+
+    def doublings(self, options: QueryOptions) -> Doublings | None:
+        """Return how often the score of each row is doubled, (N,), by its date and its number; None where it stays as it is.
+
+        Raises:
+            ConfigError: a field is missing, or has no dates or no numbers.
+        """
+        parts = []
+        if options.newer_better:
+            self._column(options.newer_better, "newer_better")
+            parts.append(-self._ages(options.newer_better)[0] / options.half_life_days)
+        if options.boost:
+            self._column(options.boost, "boost")
+            parts.append(np.log2(self._boosts(options.boost)))
+        return np.sum(parts, axis=0) if parts else None
+
+    def explained(self, options: QueryOptions, row: int) -> dict[str, dict[str, Any]]:
+        """Return by what the score of a row is multiplied, and why: `newer` and `boost`, as far as they are asked for."""
+        found: dict[str, dict[str, Any]] = {}
+        if name := options.newer_better:
+            ages_N, is_dated_N = self._ages(name)
+            age = float(ages_N[row])
+            found["newer"] = {"field": name, "days": round(age, 3), "has_date": bool(is_dated_N[row])}
+            found["newer"] |= {"factor": 2 ** -(age / options.half_life_days)}
+        if name := options.boost:
+            found["boost"] = {"field": name, "factor": float(self._boosts(name)[row])}
+        return found
+
+    def listed(self, rows_R: npt.NDArray[np.int64], options: QueryOptions) -> Hits:
+        """Return rows, ascending, as a list without a query: in the order of a field or of their weights; the score is 1."""
+        if options.sort:
+            rows_R = self.sorted(rows_R, options.sort)
+        hits = Hits(rows_R, np.ones(len(rows_R), np.float32))
+        doublings_N = self.doublings(options)
+        return hits if doublings_N is None else weighed(hits, doublings_N, len(rows_R))
+
     def sorted(self, rows_R: npt.NDArray[np.int64], sort: str) -> npt.NDArray[np.int64]:
         """Return rows, ascending, in the order of a field; equal values in the order of rows, rows without a value last."""
         name, is_down = sort_key(sort)
@@ -76,18 +129,31 @@ class RowFacts:
             )
         return self._types[name]
 
+    # functions of the columns, not of this object, which would keep itself in memory
+
     @cached_property
     def _ranks(self) -> Callable[[str], Ranks]:
-        # a function of the columns, not of this object, which would keep itself in memory
-        return lru_cache(_FIELDS)(partial(_ranks_of_field, self._columns))
+        return self._remembered(ranks_of)
+
+    @cached_property
+    def _ages(self) -> Callable[[str], tuple[Doublings, Mask]]:
+        return self._remembered(ages_of)
+
+    @cached_property
+    def _boosts(self) -> Callable[[str], Doublings]:
+        return self._remembered(boosts_of)
+
+    def _remembered(self, compute: Callable[[pa.ChunkedArray, str], T]) -> Callable[[str], T]:
+        """Return a function from a field to what is computed of its values and its name."""
+        return lru_cache(_FIELDS)(partial(_computed, self._columns, compute))
 
 
-def _ranks_of_field(columns: "FieldColumns", name: str) -> Ranks:
-    """Return the rank of each row's value of a field; see `ranks_of`."""
-    return ranks_of(columns.values(name))
+def _computed(columns: "FieldColumns", compute: Callable[[pa.ChunkedArray, str], T], name: str) -> T:
+    """Return what is computed of the values of a field."""
+    return compute(columns.values(name), name)
 
 
-def ranks_of(values: pa.ChunkedArray) -> Ranks:
+def ranks_of(values: pa.ChunkedArray, _: str = "") -> Ranks:
     """Return the rank of each of N values among the different ones, (N,); -1 for a missing value and for NaN.
 
     Texts are compared without case and marks, equal ones as written.
@@ -112,6 +178,73 @@ def ranks_of(values: pa.ChunkedArray) -> Ranks:
     places_N = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
     found_N: Ranks = ranks_D[places_N]
     return found_N
+
+
+def ages_of(values: pa.ChunkedArray, name: str = "") -> tuple[Doublings, Mask]:
+    """Return the age in days of each of N dates, from the newest of them; and which have a date, (N,).
+
+    A date is a date, a time, a text that begins with a date in ISO form (2024, 2024-05, 2024-05-31), or the number of a year.
+    A row without one is as old as the median of the others.
+
+    >>> ages_of(pa.chunked_array([["2024-03-01", "2024-02", None, "long ago", "2023"]]))[0].tolist()
+    [0.0, 29.0, 29.0, 29.0, 425.0]
+
+    Raises:
+        ConfigError: there is no date at all.
+    """
+    kind = values.type
+    if pa.types.is_nested(kind):
+        days_N = np.full(len(values), np.nan)
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        moments_N = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        days_N = moments_N.cast(pa.float64(), safe=False).to_numpy() / _DAY_US
+    else:
+        coded = values.combine_chunks()
+        coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
+        days_D = np.array([*map(_day_of, coded.dictionary.to_pylist()), np.nan])
+        days_N = days_D[coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)]
+    has_date_N = np.isfinite(days_N)
+    if not has_date_N.any():
+        what, expected = "the field has no dates", "dates, times, texts such as 2024-05-31, or years"
+        raise ConfigError(what, where="newer_better", got=name, expected=expected)
+    ages_N = days_N[has_date_N].max() - days_N
+    return np.where(has_date_N, ages_N, np.median(ages_N[has_date_N])), has_date_N
+
+
+def _day_of(value: Any) -> float:
+    """Return a date as days since 1970; not a number where the value is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = f"{int(value):04}" if float(value).is_integer() and 1 <= value <= _LAST_YEAR else ""
+    found = _DATE.match(value) if isinstance(value, str) else None
+    if found is None:
+        return np.nan
+    try:
+        if found["time"]:
+            moment = datetime.fromisoformat(value[: found.end()].strip())
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        else:
+            moment = datetime(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1), tzinfo=UTC)
+        return (moment - _EPOCH).total_seconds() / 86_400
+    except (ValueError, OverflowError):
+        return np.nan
+
+
+def boosts_of(values: pa.ChunkedArray, name: str = "") -> Doublings:
+    """Return the factor of each of N numbers, (N,): 1 + ln(1 + number) / ln(1 + largest); 1 where it is missing or below 0.
+
+    >>> boosts_of(pa.chunked_array([[0, 9, 99, None, -5]])).tolist()
+    [1.0, 1.5, 2.0, 1.0, 1.0]
+
+    Raises:
+        ConfigError: these are no numbers.
+    """
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        hint = f"to make a field of the records a number: wordpipe ingest … --metadata {name}:int"
+        raise ConfigError("the field has no numbers", where="boost", got=name, hint=hint)
+    numbers_N = np.nan_to_num(values.cast(pa.float64(), safe=False).to_numpy(), nan=0.0, posinf=0.0).clip(min=0)
+    largest = np.log1p(numbers_N.max(initial=0))
+    return 1 + np.log1p(numbers_N) / largest if largest else np.ones_like(numbers_N)
 
 
 def document_numbers(artifact: Artifact, table: str) -> npt.NDArray[np.int64]:

@@ -173,7 +173,7 @@ def _hit(
     # title, text, facts, and what says nearly the same
     return tag(
         "li",
-        tag("p", LESS_RELATED, class_="less") if is_border else None,
+        tag("p", LESS_RELATED, class_="near") if is_border else None,
         tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
         tag("p", "… " if before else None, _marked(pieces), " …" if after else None, class_="text", dir="auto"),
         tag(

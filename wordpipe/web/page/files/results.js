@@ -67,7 +67,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   meter.style.width = `${Math.max(0, Math.min(100, (100 * hit.score) / largest)).toFixed(1)}%`;
   node.append(
     ...[
-      isBorder ? make("p", {class: "less"}, "less related: less than half of the words of the query") : null,
+      isBorder ? make("p", {class: "near"}, "less related: less than half of the words of the query") : null,
       title.some(([piece]) => piece.trim())
         ? make("h2", {class: "title", dir: "auto"}, marked(cutPieces(title, TITLE), TITLE))
         : null,
