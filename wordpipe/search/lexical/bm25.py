@@ -22,7 +22,6 @@ from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
 from wordpipe.search.lexical.analysis import Analyser, recognised_language
-from wordpipe.search.lexical.counting import Counted, counted, merged
 from wordpipe.search.lexical.postings import (
     Int32s,
     Postings,
@@ -76,6 +75,8 @@ class LexicalIndex(WordLookup):
     @classmethod
     def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
         """Index N texts, in the order of their rows, each read once; without `stems` words keep their endings."""
+        from wordpipe.search.lexical.counting import counted  # Arrow's functions, which queries do without
+
         texts, settings = _language_known(texts, settings)
         found = counted(texts, Analyser(settings.language, stems=stems))
         return cls(settings, found.terms, found.postings, found.words, stems=stems)
@@ -88,6 +89,8 @@ class LexicalIndex(WordLookup):
             texts: the new ones, in order.
             gone: the texts of this index that are not among the N, in any order.
         """
+        from wordpipe.search.lexical.counting import Counted, counted, merged
+
         if not within(self.postings.rows, len(self)):
             raise strangers()
         old = Counted(self.terms, self.postings, self.words)

@@ -1,21 +1,23 @@
 """The terms and the words of texts: counted as the texts stream by, merged when some texts are new and others gone.
 
-Shapes: N texts, V terms, W words, P postings, R runs.
+Shapes: N texts, V terms, W words, P postings, D different pieces, M pieces that occur.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
 
-from wordpipe.search.knn import Rows
-from wordpipe.search.lexical.analysis import END, Analyser
+from wordpipe.search.knn import Mask, Rows
+from wordpipe.search.lexical.analysis import Analyser
+from wordpipe.search.lexical.pieces import Lists, Numbers, cut, plain_words
 from wordpipe.search.lexical.postings import Int32s, Postings, Terms
 from wordpipe.search.lexical.spelling import WordTable
 
-_BLOCK = 4_096  # texts whose words are counted at a time
-_REMEMBERED = 1 << 20  # runs whose terms are remembered
+_BLOCK = 1 << 21  # characters of texts whose words are counted at a time
+_REMEMBERED = 1 << 26  # bytes, about, of pieces whose terms are remembered
+_COST = 100  # bytes that a piece costs beside its letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,53 +29,22 @@ class Counted:
     words: WordTable
 
 
-class _Runs(dict[str, int]):
-    """Run as written → its number; what is new is remembered until its terms are looked up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[str] = []
-
-    def __missing__(self, run: str) -> int:
-        self[run] = number = len(self)
-        self.new.append(run)
-        return number
-
-
-class _Lists:
-    """Lists of numbers, to which more are added; kept one after the other."""
-
-    def __init__(self) -> None:
-        self._items, self._ends = np.zeros(0, np.int64), np.zeros(1, np.int64)
-
-    def add(self, lists: Sequence[Sequence[int]]) -> None:
-        """Add some lists."""
-        self._items = np.append(self._items, np.fromiter(chain.from_iterable(lists), np.int64))
-        self._ends = np.append(self._ends, self._ends[-1] + np.cumsum([*map(len, lists)], dtype=np.int64))
-
-    def of(self, which_M: Rows) -> tuple[Rows, Rows]:
-        """Return the items of some lists one after the other, and for each item which of the M it comes from."""
-        first_M = self._ends[which_M]
-        sizes_M = self._ends[which_M + 1] - first_M
-        at = np.repeat(first_M - (np.cumsum(sizes_M) - sizes_M), sizes_M) + np.arange(sizes_M.sum())
-        return self._items[at], np.repeat(np.arange(len(which_M)), sizes_M)
-
-
 class _Counter:
     """A counter of terms and words, block by block."""
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
-        self.terms: dict[str, int] = {}  # term → number
-        self.words: dict[str, int] = {}  # word → number
-        self.word_terms: list[int] = []  # by number of the word
+        self.terms, self.words = Numbers(), Numbers()
+        self.word_terms = np.zeros(0, np.int64)  # by number of the word
         self.word_counts = np.zeros(0, np.int64)
         self._forget()
 
     def _forget(self) -> None:
-        self._runs, self._of_run, self._words_of_run = _Runs(), _Lists(), _Lists()
-        self._end = self._runs[END]
-        self._run_counts = np.zeros(0, np.int64)
+        self._pieces, self._runs, self._remembered = Numbers(), Numbers(), 0
+        self._terms_of, self._words_of = Lists.none(), Lists.none()  # by number of the piece
+        # by number of the run; of a term twice its number, and 1 more where it makes no text longer
+        self._terms_of_run, self._words_of_run = list[list[int]](), list[list[int]]()
+        self._piece_counts = np.zeros(0, np.int64)
 
     def count(self, texts: Sequence[str]) -> tuple[Rows, Rows, Rows]:
         """Count the terms of some texts.
@@ -82,57 +53,94 @@ class _Counter:
             For each term of a text, which of the texts it is; the number of the term; and 1 where it makes the text longer,
             else 0.
         """
-        if len(self._runs) > _REMEMBERED:
+        if self._remembered > _REMEMBERED:
             self.end()
             self._forget()
-        found_M, text_M = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for numbers, runs in self._analyser.all_runs(texts):
-            runs_M = np.fromiter(map(self._runs.__getitem__, runs), np.int64, len(runs))
-            is_run_M = runs_M != self._end
-            found_M.append(runs_M[is_run_M])
-            text_M.append(np.array(numbers)[np.cumsum(~is_run_M)[is_run_M]])
-        self._look_up()
-        runs_M = np.concatenate(found_M)
-        more = len(self._runs) - len(self._run_counts)
-        self._run_counts = np.pad(self._run_counts, (0, more)) + np.bincount(runs_M, minlength=len(self._runs))
-        coded, at = self._of_run.of(runs_M)
-        return np.concatenate(text_M)[at], coded >> 1, 1 - (coded & 1)
+        pieces = cut(texts, self._analyser)
+        numbers, new = self._pieces.of(pieces.different)
+        numbers_M = numbers[pieces.numbers]
+        self._look_up(new)
+        counts = np.bincount(numbers_M, minlength=len(self._pieces))
+        counts[: len(self._piece_counts)] += self._piece_counts
+        self._piece_counts = counts
+        coded, at = self._terms_of.of(numbers_M)
+        return pieces.of_texts[at], coded >> 1, 1 - (coded & 1)
 
-    def _look_up(self) -> None:
-        """Look up the terms and the words of runs that are new."""
-        terms, of_terms, of_words = self.terms, list[list[int]](), list[list[int]]()
-        new = [run for run in self._runs.new if run != END]
-        if len(new) < len(self._runs.new):  # the sign between texts has no terms
-            self._of_run.add([()])
-            self._words_of_run.add([()])
-        for forms, words in self._analyser.terms_of_runs(new):
-            of_terms.append([2 * terms.setdefault(term, len(terms)) + (not is_long) for term, is_long in forms])
-            of_words.append([self._number_of(word, term) for word, term in words])
-        self._of_run.add(of_terms)
-        self._words_of_run.add(of_words)
-        self._runs.new.clear()
+    def _look_up(self, new: Sequence[str]) -> None:
+        """Look up the terms and the words of new pieces: of the plain ones a word, of the others those of their runs."""
+        self._remembered += sum(map(len, new)) + _COST * len(new)
+        is_plain_D, plain = plain_words(new, self._analyser)
+        words = self._words_numbered([word for word in plain if word])
+        sizes = np.array([word != "" for word in plain], np.int64)
+        runs = self._analyser.all_runs([new[piece] for piece in np.flatnonzero(~is_plain_D).tolist()])
+        of_others = self._runs_numbered([*chain.from_iterable(runs)])
+        others = [[*islice(of_others, len(own))] for own in runs]
+        terms = _mixed(is_plain_D, 2 * self.word_terms[words], sizes, others, self._terms_of_run)
+        self._terms_of = self._terms_of.more(*terms)
+        self._words_of = self._words_of.more(*_mixed(is_plain_D, words, sizes, others, self._words_of_run))
 
-    def _number_of(self, word: str, term: str) -> int:
-        """Return the number of a word, which is a new one where the word is."""
-        number = self.words.setdefault(word, len(self.words))
-        if number == len(self.word_terms):
-            self.word_terms.append(self.terms.setdefault(term, len(self.terms)))
-        return number
+    def _runs_numbered(self, runs: Sequence[str]) -> Iterator[int]:
+        """Yield the numbers of runs; the terms and the words of those that are new are looked up."""
+        found, new = self._runs.of(runs)
+        terms, words, sizes = self.terms, list[str](), list[int]()
+        for forms, own in self._analyser.terms_of_runs(new):
+            self._terms_of_run.append(
+                [2 * terms.setdefault(term, len(terms)) + (not is_long) for term, is_long in forms]
+            )
+            words += [word for word, _ in own]
+            sizes.append(len(own))
+        numbers = iter(self._words_numbered(words).tolist())
+        self._words_of_run += [[*islice(numbers, size)] for size in sizes]
+        return iter(found.tolist())
+
+    def _words_numbered(self, words: Sequence[str]) -> Rows:
+        """Return the numbers of words; the terms of those that are new are looked up."""
+        numbers, new = self.words.of(words)
+        if new:
+            terms, _ = self.terms.of(self._analyser.stems(new))
+            self.word_terms = np.append(self.word_terms, terms)
+        return numbers
 
     def end(self) -> None:
-        """Add what was counted of runs to the words."""
-        words, run_of = self._words_of_run.of(np.arange(len(self._run_counts)))
-        found = np.bincount(words, weights=self._run_counts[run_of], minlength=len(self.words)).astype(np.int64)
+        """Add what was counted of pieces to the words."""
+        words, piece_of = self._words_of.of(np.arange(len(self._piece_counts)))
+        found = np.bincount(words, weights=self._piece_counts[piece_of], minlength=len(self.words)).astype(np.int64)
         found[: len(self.word_counts)] += self.word_counts
         self.word_counts = found
 
 
+def _mixed(
+    is_plain_D: Mask, items: Rows, sizes: Rows, others: Sequence[Sequence[int]], of_run: Sequence[Sequence[int]]
+) -> tuple[Rows, Rows]:
+    """Return the items of D pieces one after the other, and their numbers: of plain ones, and of the runs of the others."""
+    lists = [[item for run in runs for item in of_run[run]] for runs in others]
+    sizes_D = np.empty(len(is_plain_D), np.int64)
+    sizes_D[is_plain_D], sizes_D[~is_plain_D] = sizes, [*map(len, lists)]
+    is_plain = np.repeat(is_plain_D, sizes_D)
+    mixed = np.empty(len(is_plain), np.int64)
+    mixed[is_plain], mixed[~is_plain] = items, [*chain.from_iterable(lists)]
+    return mixed, sizes_D
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield texts some at a time."""
+    some, size = list[str](), 0
+    for text in texts:
+        some.append(text)
+        size += len(text) + 1
+        if size >= _BLOCK:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
 def counted(texts: Iterable[str], analyser: Analyser) -> Counted:
     """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
-    iterator, counter, n_texts = iter(texts), _Counter(analyser), 0
+    counter, n_texts = _Counter(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
-    while some := list(islice(iterator, _BLOCK)):
+    for some in _blocks(texts):
         text_of, number_of, is_long = counter.count(some)
         lengths.append(np.bincount(text_of, weights=is_long, minlength=len(some)).astype(np.int32))
         block_keys, block_counts = np.unique((text_of + n_texts) << 32 | number_of, return_counts=True)
@@ -141,17 +149,17 @@ def counted(texts: Iterable[str], analyser: Analyser) -> Counted:
         n_texts += len(some)
     counter.end()
     # terms in the order of their bytes, and the postings in that order
-    stems = sorted((stem.encode("utf-8", "replace"), number) for stem, number in counter.terms.items())
-    rank_V = np.empty(len(stems), dtype=np.int64)
-    rank_V[[number for _, number in stems]] = np.arange(len(stems))
+    terms, order_V = Terms.sorted([*counter.terms])
+    rank_V = np.empty(len(terms), dtype=np.int64)
+    rank_V[order_V] = np.arange(len(terms))
     keys_P, counts_P = np.concatenate(keys), np.concatenate(counts)
     keys_P = rank_V[keys_P & 0xFFFF_FFFF] << 32 | keys_P >> 32  # by term, then by text
     order = np.argsort(keys_P)
-    texts_V = np.bincount(keys_P >> 32, minlength=len(stems))
+    texts_V = np.bincount(keys_P >> 32, minlength=len(terms))
     postings = Postings.of(texts_V, keys_P[order], counts_P[order], np.concatenate(lengths))
-    own = zip(counter.words, rank_V[counter.word_terms].tolist(), counter.word_counts.tolist(), strict=True)
-    words = WordTable.of((word.encode("utf-8", "replace"), term, count) for word, term, count in own)
-    return Counted(Terms.of([stem for stem, _ in stems]), postings, words)
+    words, order_W = Terms.sorted([*counter.words])
+    of_words = (rank_V[counter.word_terms][order_W].astype(np.int32), counter.word_counts[order_W].astype(np.int32))
+    return Counted(terms, postings, WordTable(words, *of_words))
 
 
 def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Counted:

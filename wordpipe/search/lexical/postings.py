@@ -33,6 +33,18 @@ class Terms:
         ends = np.cumsum([len(term) for term in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
+    @classmethod
+    def sorted(cls, unsorted: Sequence[str]) -> "tuple[Terms, Rows]":
+        """Return the table of terms in any order, each once; and (V,) which of them each is."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        terms = pa.array(unsorted, pa.large_binary())
+        order = pc.sort_indices(terms)
+        _, ends, letters = terms.take(order).buffers()
+        found = np.frombuffer(ends, np.int64)[1:], np.frombuffer(letters or b"", np.uint8)
+        return cls(found[1], found[0]), order.to_numpy().astype(np.int64)
+
     @property
     def fits(self) -> bool:
         """True if the terms end where their letters do, one after the other."""
