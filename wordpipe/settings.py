@@ -233,6 +233,11 @@ class Settings:
         return {**self.model_dump(mode="json", include=kept), **named}  # an input's digest does not say what it is for
 
     @property
+    def takes_no_input(self) -> bool:
+        """True if the command works, with these settings, on its output alone."""
+        return False
+
+    @property
     def reads_corpus(self) -> bool:
         """True if the stage reads, beside its tokens, the corpus of these tokens: its last input."""
         return False

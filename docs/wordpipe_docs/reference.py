@@ -16,6 +16,7 @@ from wordpipe.artifacts import (
     CORPUS,
     COUNTS,
     OPTIONAL,
+    REMOVED,
     SOURCES,
     SPANS,
     STEPS,
@@ -255,7 +256,8 @@ COLUMNS = {
     "row": "the number of the row, 0, 1, …",
     "digest": "BLAKE3 of its content; empty for a stream",
     "rows": "how many rows it gave",
-    "told": "counts and warnings, JSON",
+    "told": "counts and warnings, and by which addition (`--add`) it came, JSON",
+    "document": "the `doc_id` of a removed document, if it has no id of its own; else null",
     "text_b": "the second text of a pair (`--text-b`, `--parallel`)",
     "label": "of a text its label (`--label-field`); of a cluster the words that tell it from the others",
     "tags": "a label for each word (`--tags-field`, or what a tagger says)",
@@ -299,6 +301,7 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     "corpus": {
         "corpus-*.parquet": ("one row per sentence", CORPUS),
         "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
+        "removed.parquet": ("what was removed with `--remove`, if anything was; a log", REMOVED),
     },
     "tokens": {
         "tokens-*.parquet": ("one row per sentence, or per pair", tokens_schema(pa.uint16(), pairs=True)),

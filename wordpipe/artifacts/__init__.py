@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         OPTIONAL,
         OURS,
         PREDICTED,
+        REMOVED,
         SOURCES,
         SPANS,
         STEPS,

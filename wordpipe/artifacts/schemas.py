@@ -152,14 +152,13 @@ def _holds_texts(schema: pa.Schema) -> bool:
 
 
 SOURCES = pa.schema(  # sources.parquet beside the corpus: what each source, or piece of one, gave, in order; a log
-    [
-        pa.field("source", pa.string(), nullable=False),
-        # BLAKE3 of its content, and of a piece its first byte and the one after its last; empty for a stream
-        pa.field("digest", pa.string(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("told", pa.string(), nullable=False),  # counts and warnings, JSON
-    ]
-)
+    [   # digest: BLAKE3 of its content, of a piece its first byte and the one after its last; empty for a stream
+        *(pa.field(name, pa.string(), nullable=False) for name in ("source", "digest")),
+        *(pa.field(name, kind, nullable=False) for name, kind in (("rows", pa.int64()), ("told", pa.string()))),
+    ]   # told: counts and warnings, JSON
+)  # fmt: skip
+REMOVED = pa.schema([pa.field("record_id", pa.string()), pa.field("document", pa.string())])
+"""Schema of removed.parquet beside the corpus: what stays out of it, by ids, or, without an id, by doc_ids; a log."""
 
 
 def tokens_schema(id_type: pa.DataType, *, pairs: bool = False) -> pa.Schema:
@@ -318,6 +317,7 @@ _NEEDED = {  # what each table has to have, whatever else it carries
     "tokens": TOKENS_16.names,
     "words": VOCABULARY.names,
     "sources": SOURCES.names,
+    "removed": REMOVED.names,
     "counts": COUNTS.names,
     "counts_b": COUNTS.names,
     "steps": STEPS.names,

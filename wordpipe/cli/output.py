@@ -164,13 +164,16 @@ _SPLITS = {"train": "to train on", "valid": "to validate on", "test": "for tests
 # what was lost, changed or taken over comes before what was made, should there be too many counts for a line
 _LOSSES = re.compile(
     r"drop|skip|cut|replace|split|unknown|repeat|left_out|without|bad|invalid|truncat|gone|not_finite"
-    r"|copied|again|added|deleted|reused"
+    r"|copied|again|added|deleted|reused|unchanged|removed"
 )
-_LOST = re.compile(r"(ingest_)?(documents_dropped|records_skipped|files_skipped|titles_cut|python_files_not_parsed)")
+_LOST = re.compile(
+    r"(ingest_)?(documents_dropped(?!_replaced|_removed)|records_skipped|files_skipped|titles_cut|python_files_not_parsed)"
+)
 _NAMED = {
     "distinct_kept": "different words", "distinct_words": "different words", "distinct_pretokens": "different pretokens",
     "documents_dropped_empty_source": "documents dropped because the first text is empty",
     "documents_dropped_empty_target": "documents dropped because the second text is empty",
+    "documents_dropped_replaced": "older documents replaced", "documents_dropped_removed": "documents that stay removed",
     "documents_dropped_long": "documents dropped because of their length", "weights_averaged": "sets of weights averaged",
     "tokens_b": "tokens of second texts", "tokens_b_unknown": "unknown tokens in second texts",
     "tokens_b_special": "special tokens in second texts",
@@ -193,7 +196,11 @@ def made_lines(
     >>> [*made_lines({"bytes_read": 1500, "documents_read": 2, "documents_kept": 2}, {"recall_at_10": 0.98}, {}, "x")]
     ['1.5 kB read · 2 documents read', 'the index finds 98 % of the 10 true nearest neighbours']
     """
-    kept = {name: n for name, n in counts.items() if n and not re.match(r"fields_not_carried|(labels|tags)\.", name)}
+    kept = {
+        name: n
+        for name, n in counts.items()
+        if n and not re.match(r"fields_not_carried|bytes_dropped_re(placed|moved)|(labels|tags)\.", name)
+    }
     for name in [*kept]:  # all that was read is kept
         if name.endswith("_kept") and kept.get(name.removesuffix("_kept") + "_read") == kept[name]:
             del kept[name]

@@ -132,8 +132,11 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     if process_number("WORLD_SIZE", 1) > 1 and process_number("RANK", 0) != 0:
         given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes only the first prints
     # inputs and output, of the command line or of the stage
-    inputs, of_stage = _inputs(command, given, pipeline, stage)
-    output = given["output"] or (pipeline.from_here(stage.output) if pipeline and stage and of_stage else None)
+    is_alone = checked.takes_no_input and not any(given[_argument(one).name or ""] for one in command.arguments)
+    inputs, of_stage = ([], False) if is_alone else _inputs(command, given, pipeline, stage)
+    output = given["output"] or (
+        pipeline.from_here(stage.output) if pipeline and stage and (of_stage or is_alone) else None
+    )
     if output is None:
         _missing(next(param for param in click.get_current_context().command.params if param.name == "output"))
     # which settings are used

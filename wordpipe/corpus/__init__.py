@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Record,
         RecordIds,
         cut_point,
+        no_reason,
         split_of,
         split_oversize,
         split_record,
@@ -29,8 +30,18 @@ if TYPE_CHECKING:
     from wordpipe.corpus.fields import Fields
     from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
     from wordpipe.corpus.ingest import Ingest, source_parts
+    from wordpipe.corpus.kept import (
+        REPLACED,
+        TAKEN_OUT,
+        Additions,
+        GrowingCorpus,
+        KeptSource,
+        RemovedRecords,
+        leave_out,
+        with_splits,
+    )
     from wordpipe.corpus.pieces import in_pieces
-    from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
+    from wordpipe.corpus.previous import ForwardRows, PreviousCorpus, SourceSummary
     from wordpipe.corpus.readers.lines import (
         first_values,
         parallel_records,

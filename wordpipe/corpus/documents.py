@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
@@ -125,9 +125,11 @@ class Ledger:
         kinds: of the fields of documents that were kept.
         own_kinds: of the columns of ours that fields filled.
         notes: lines for the screen alone.
+        added: the number of the addition to the corpus by which the source came; 0: it was there from the beginning.
     """
 
     def __init__(self) -> None:
+        self.added = 0
         self.warned: dict[str, str] = {}
         self.skipped: list[str] = []
         self.fields_seen: dict[str, None] = {}
@@ -170,7 +172,7 @@ class Ledger:
     def to_json(self) -> str:
         """Return all that a source's ledger of documents knows as JSON, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
-        everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds}
+        everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds, "added": self.added}
         return json.dumps(
             {name: value for name, value in everything.items() if value or name in ("counts", "warnings")}
         )
@@ -184,6 +186,7 @@ class Ledger:
             found.warned = dict(known["warnings"])
             found.skipped, found.fields_seen = list(known.get("skipped", ())), dict.fromkeys(known.get("seen", ()))
             found.kinds, found.own_kinds = dict(known.get("kinds", {})), dict(known.get("own_kinds", {}))
+            found.added = int(known.get("added", 0))
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
@@ -369,13 +372,19 @@ class SameIdError(Exception):
     """The error for a record that has the id of another record, which stands at `args[0]`."""
 
 
+def no_reason(own_id: str | None, digest: bytes) -> str:
+    """Return "": there is no reason to leave any record out of the corpus."""
+    return ""
+
+
 def document_of(
-    record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests, ids: RecordIds
-) -> Document | None:
+    record: Record, settings: IngestSettings, ledger: Ledger, seen: Digests, ids: RecordIds,
+    left_out: Callable[[str | None, bytes], str] = no_reason,
+) -> Document | None:  # fmt: skip
     """Return the document that `record` makes, or None (counted) where it is empty, too short or has been `seen`.
 
     Of a pair both texts count: it is empty where either is, and known where both are. Its split is that of its first text,
-    so that a text with several partners is on one side.
+    so that a text with several partners is on one side. `left_out` says of an id and a digest why the record is left out.
 
     Raises:
         SameIdError: a record that was kept has its id.
@@ -396,6 +405,10 @@ def document_of(
     if record.beside:
         digest = record_key(record.beside, digest)
     own_id = record.own.get("record_id")
+    if reason := left_out(None if own_id is None else str(own_id), digest):
+        ledger.add(f"documents_dropped_{reason}")
+        ledger.add(f"bytes_dropped_{reason}", size)
+        return None
     key = digest if own_id is None else record_key(str(own_id), digest)
     if settings.deduplicate and key in seen:
         ledger.add("documents_dropped_duplicate")

@@ -25,10 +25,12 @@ from wordpipe.corpus.documents import (
     RecordIds,
     SameIdError,
     document_of,
+    no_reason,
     split_record,
 )
 from wordpipe.corpus.fields import near_fields
-from wordpipe.corpus.previous import PreviousCorpus, SourceSummary
+from wordpipe.corpus.kept import GrowingCorpus
+from wordpipe.corpus.previous import Copied, PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers.lines import parallel_records
 from wordpipe.corpus.reading import read_records
 from wordpipe.corpus.settings import IngestSettings
@@ -146,6 +148,7 @@ class Ingest:
         on_bytes: called, as reading goes on, with how many bytes of all sources on disk have been read.
         on_source: called, after each source, with what it gave.
         previous: the corpus made before with the same settings; the sources that have not changed are copied from it.
+        left_out: called with the id of a record and the digest of its text; returns why it is left out of the corpus, or "".
         is_first: no source before these has fields.
 
     Attributes:
@@ -164,7 +167,8 @@ class Ingest:
         *,
         on_bytes: Callable[[int], object] = lambda done: None,
         on_source: Callable[[SourceSummary], object] = lambda summary: None,
-        previous: PreviousCorpus | None = None,
+        previous: PreviousCorpus | GrowingCorpus | None = None,
+        left_out: Callable[[str | None, bytes], str] = no_reason,
         is_first: bool = True,
     ) -> None:
         self.sources = tuple(sources)
@@ -173,7 +177,7 @@ class Ingest:
         self._columns = Columns(settings, see_also=any(source.kind == "package" for source in self.sources))
         self._ledger = Ledger()
         self._on_bytes, self._on_source, self._previous = on_bytes, on_source, previous
-        self._is_first, self.all_train = is_first, False
+        self._is_first, self.all_train, self._left_out = is_first, False, left_out
         self.seen, self.ids = Digests(), RecordIds()
         self.bytes_copied = 0
         self.changes, self._change = dict.fromkeys(_CHANGES, 0), ""
@@ -264,13 +268,10 @@ class Ingest:
                 copied = self._previous.copy(source, seen, self.ids, self._columns.has_room)
                 self.changes["sources_deleted"] = self._previous.deleted
                 change = "read_again" if self._previous.is_known(source.name) else "added"
-                self._note_change(source, "copied" if copied is not None else change)
-            if copied is not None:
-                if len(rows):
-                    yield rows.take(self._ledger)
-                yield from self._copy(source, *copied)
-            else:
-                yield from self._read(source, rows)
+                self._note_change(source, change if copied is None else copied.change)
+            if copied is not None and len(rows):
+                yield rows.take(self._ledger)
+            yield from self._read(source, rows) if copied is None else self._copy(source, copied)
         if len(rows):
             yield rows.take(self._ledger)
 
@@ -283,16 +284,14 @@ class Ingest:
         self.changes[f"sources_{change}"] += 1
         self._change = change
 
-    def _copy(
-        self, source: Source, summary: SourceSummary, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def _copy(self, source: Source, copied: Copied) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a source that an updating ingest copies from the previous corpus."""
-        ledger = summary.open_ledger()
+        ledger = copied.ledger
         self._columns.adopt(ledger, source.name)
-        for batch in batches:
-            yield self._columns.converted(batch, ledger)
-        self.bytes_copied += ledger["bytes_read"]
-        self._take(summary, ledger)
+        for batch in copied.rows:
+            yield self._columns.converted(batch, ledger if copied.can_restore else None)
+        self.bytes_copied += ledger["bytes_read"] * (copied.change == "copied")
+        self._take(SourceSummary.of(source.name, ledger), ledger)
         self._progress(sum(one.bytes for one in self.sources) if self.settings.parallel else source.bytes)
 
     def _read(self, source: Source, rows: _Rows) -> Iterator[pa.RecordBatch]:
@@ -343,7 +342,7 @@ class Ingest:
             InputError: another record has its id.
         """
         try:
-            return document_of(record, self.settings, ledger, self.seen, self.ids)
+            return document_of(record, self.settings, ledger, self.seen, self.ids, self._left_out)
         except SameIdError as error:
             own_id = str(record.own["record_id"])
             got = f"{own_id[:60]!r}, as in {error.args[0]}"

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,22 @@ class SourceSummary:
     def open_ledger(self) -> Ledger:
         """Return the ledger of the source."""
         return Ledger.of_json(self.ledger)
+
+
+class Copied(NamedTuple):
+    """The rows of a source of a previous corpus that are copied.
+
+    Attributes:
+        ledger: what the source gave; it is whole when the rows have been taken.
+        rows: its rows, in the columns of the previous corpus.
+        change: what became of the source, for the counts of an update.
+        can_restore: the values of its fields can be restored exactly, where the column holds other types, too.
+    """
+
+    ledger: Ledger
+    rows: Iterator[pa.RecordBatch]
+    change: str = "copied"
+    can_restore: bool = True
 
 
 class PreviousCorpus:
@@ -70,15 +87,15 @@ class PreviousCorpus:
         for summary in summaries:
             self.rows_of[summary.name] += summary.rows
         self._now = {self._key(source) for source in sources}
-        self._rows, self._documents = _ForwardRows(rows), _ForwardRows(documents)
+        self._rows, self._documents = ForwardRows(rows), ForwardRows(documents)
         changed = [summary.name for summary in summaries if not self._is_unchanged(summary)]
         self._first_changed = min(changed, default=None)
         self.deleted = len({*changed} - digests.keys())
 
     def copy(
         self, source: Source, seen: Digests | None, ids: RecordIds, fits: Callable[[Ledger, pa.Schema], bool]
-    ) -> tuple[SourceSummary, Iterator[pa.RecordBatch]] | None:
-        """Return the summary and the rows of a source, or of a piece of one, if these can be copied; None if it must be read.
+    ) -> Copied | None:
+        """Return the counts and the rows of a source, or of a piece of one, if these can be copied; None if it must be read.
 
         `seen` are the documents kept so far, or None where duplicates are kept, and `ids` the ids of records; those of a
         source that is copied are added to both. `fits` says whether a source's fields can be columns as they were.
@@ -111,10 +128,8 @@ class PreviousCorpus:
                 if seen is not None:
                     seen.add(digest)
                     seen.add(digest if own_id is None else record_key(own_id, digest))
-            if repeats != ledger[REPEATS]:
-                ledger.add(REPEATS, repeats - ledger[REPEATS])
-                summary = replace(summary, ledger=ledger.to_json())
-        return summary, self._rows.take(start, start + summary.rows)
+            ledger.add(REPEATS, repeats - ledger[REPEATS])
+        return Copied(ledger, self._rows.take(start, start + summary.rows))
 
     def is_known(self, name: str) -> bool:
         """True if there was a source of this name."""
@@ -137,7 +152,7 @@ def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]
         yield bytes.fromhex(doc_id), None if own_id is None else str(own_id), line
 
 
-class _ForwardRows:
+class ForwardRows:
     """Stretches of a stream of rows, each after the one before."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:

@@ -1,6 +1,7 @@
 """Settings of `wordpipe ingest`."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordpipe.corpus.formats import FORMATS, READERS
@@ -136,8 +137,9 @@ class IngestSettings(Settings):
     deduplicate: bool = setting(
         True,
         "keep only the first of several documents with the same text (or of several records with all fields equal)",
+        expert=True,
     )
-    valid: float = setting(0.01, "fraction of the documents for validation", ge=0, lt=1)
+    valid: float = setting(0.01, "fraction of the documents for validation", ge=0, lt=1, expert=True)
     test: float = setting(0.0, "fraction of the documents for tests", ge=0, lt=1, expert=True)
     max_document_bytes: int = setting(
         16 << 20,
@@ -161,6 +163,30 @@ class IngestSettings(Settings):
         "read only new and changed sources; rows of unchanged sources are copied from the corpus in the output folder",
         recipe=False,
         section="Update",
+    )
+    add: bool = setting(
+        False,
+        "add the sources to the corpus; an added record replaces the record with the same id; all other records stay",
+        recipe=False,
+    )
+    remove: bool = setting(
+        False,
+        "remove records from the corpus: those of --ids FILE or --where CONDITION; a later update does not bring them back",
+        recipe=False,
+    )
+    where: str = setting(
+        "",
+        "remove the records that fulfil it; for example, year < 2000",
+        recipe=False,
+        metavar="CONDITION",
+        expert=True,
+    )
+    ids: Path | tuple[str, ...] | None = setting(
+        None,
+        "remove the records with these ids; the file has one id per line; in Python, also a list of ids",
+        recipe=False,
+        metavar="FILE",
+        expert=True,
     )
     drop_missing: bool = setting(
         False,
@@ -189,13 +215,29 @@ class IngestSettings(Settings):
         return {column: name for column, name in named.items() if name}
 
     @property
+    def takes_no_input(self) -> bool:
+        """True if records are only removed from a corpus."""
+        return self.remove
+
+    @property
     def is_pairs(self) -> bool:
         """True if every record is a pair of texts, and one row."""
         return self.parallel or bool(self.text_b)
 
+    def _one_change(self) -> None:
+        """Raise ValueError if two changes of a corpus are given together."""
+        if sum((self.update, self.add, self.remove)) > 1:
+            raise ValueError("update, add and remove exclude each other: give only one")
+        given = [name for name, value in (("where", self.where), ("ids", self.ids)) if value not in ("", None)]
+        if given and not self.remove:
+            raise ValueError(f"{given[0]} says which records are removed, so it needs remove")
+        if self.remove and len(given) != 1:
+            raise ValueError("remove needs where or ids, and not both" if given else "remove needs where or ids")
+
     @checked
     def _settings_fit_together(self) -> None:
         """Raise ValueError where settings of `ingest` exclude each other."""
+        self._one_change()
         if self.valid + self.test >= 1:
             raise ValueError(
                 f"valid + test = {self.valid} + {self.test} leaves no text for training: the sum must be below 1"

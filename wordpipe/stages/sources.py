@@ -29,7 +29,7 @@ from wordpipe.stages.job import PathLike
 from wordpipe.storage import as_path, url_of
 
 _OURS = re.compile(  # names of files that no other program writes
-    r"(corpus|tokens|words|outputs|ngrams|sentences|index|predictions)-\d{5}\.parquet|(steps|counts|sources)\.parquet"
+    r"(corpus|tokens|words|outputs|ngrams|sentences|index|predictions)-\d{5}\.parquet|(steps|counts|sources|removed)\.parquet"
     r"|training\.json|optimiser\.safetensors"
 )
 _MAX_ENTRIES = 1000  # of a manifest; more sources become one entry

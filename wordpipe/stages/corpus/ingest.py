@@ -7,11 +7,9 @@ An update names all sources each time. Sources of the corpus that it does not na
 they still exist, the update is refused.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,15 +18,19 @@ from wordpipe.artifacts import (
     CORPUS,
     SOURCES,
     Artifact,
-    HashCache,
+    InputEntry,
     ResumeCache,
+    TableWriter,
     hash_bytes,
+    is_artifact,
     library_versions,
+    manifest_at,
     read_batches,
     read_schema,
     row_count,
 )
 from wordpipe.corpus import (
+    TAKEN_OUT,
     Digests,
     Ingest,
     PreviousCorpus,
@@ -37,7 +39,6 @@ from wordpipe.corpus import (
     Sources,
     SourceSummary,
     expand,
-    find_package,
     from_memory,
     in_pieces,
     source_parts,
@@ -45,6 +46,18 @@ from wordpipe.corpus import (
 from wordpipe.corpus.settings import NOTHING, IngestSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.runtime import working_folder
+from wordpipe.stages.corpus.dropped_sources import check_dropped, warn_of_fewer
+from wordpipe.stages.corpus.ingest_changes import (
+    MADE_BY,
+    History,
+    Reading,
+    joined_inputs,
+    plan_addition,
+    plan_removal,
+    plan_update,
+    summaries_of,
+    warn_of_forgotten,
+)
 from wordpipe.stages.corpus.ingest_shards import (
     LIBRARIES,
     PART_BYTES,
@@ -69,17 +82,16 @@ from wordpipe.stages.sources import (
     listed_entries,
     named_or_rows,
     refuse_artifacts,
+    shown_names,
 )
-from wordpipe.storage import url_of
 
 _MANY_SENTENCES = 500  # too many for one document
 _SOURCES_AT_ONCE = 1000  # rows of sources.parquet written at a time
-_SHOWN = 5
 
 
 @public(IngestSettings)
 def ingest(
-    sources: SourceLike, *, output: PathLike, run: RunOptions | None = None, name: str = "memory", **settings: Any
+    sources: SourceLike = (), *, output: PathLike, run: RunOptions | None = None, name: str = "memory", **settings: Any
 ) -> Made:
     """Read text into a corpus of documents and sentences.
 
@@ -108,80 +120,205 @@ def ingest(
         ('corpus', 165)
     """
     chosen = IngestSettings.make(settings)
-    names, rows = named_or_rows(sources)
+    if chosen.remove and sources:
+        raise ConfigError("remove takes no sources", got=", ".join(shown_names(sources)), expected="where or ids")
+    names, rows = ([], None) if chosen.remove else named_or_rows(sources)
     refuse_artifacts(names)
     with open_job("corpus", output, chosen, run) as job:
         job.libraries = LIBRARIES
         job.threads = 1
-        # Find the sources. A stream is hashed while it is read, as it cannot be read twice.
-        if chosen.parallel and rows is not None:
-            hint = 'give each pair as {"text": …, "text_b": …}, and the option text_b="text_b"'
-            raise ConfigError("parallel reads two text files, not records", got="records", hint=hint)
-        found = (
-            expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
-        )
-        streams = [source for source in found if source.is_read_once]
-        prints = fingerprints([source for source in found if not source.is_read_once])
-        # The bytes to read are known where nothing is a stream.
-        whole, total = found, 0 if streams else found.bytes
-
-        def report_look(done: int) -> None:
-            job.report("finding pieces", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB")
-
-        # Cut large files of lines into pieces, and see what the corpus at the output knows of these sources.
-        found = in_pieces(whole, chosen, PART_BYTES, report_look)
-        digests = dict.fromkeys((source.name for source in found), "")
-        digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
-        if chosen.parallel:  # they are one source, which has the name of the first
-            digests[found[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
-        previous = _open_previous(job, chosen, found, digests, names) if chosen.update and not job.run.fresh else None
-
-        def report(done: int) -> None:
-            """Bytes read, of the total where it is known."""
-            speed = done / 1e6 / max(job.clock.seconds, 1e-9)
-            job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
-
-        # Read them, apart or in order. What each source gave is written down for the next update.
-        with job.table("sources", SOURCES, single=True, log=True) as log:
-            given: list[dict[str, Any]] = []
-            numbered = iter(found)  # which are read one after the other
-
-            def write_given() -> None:
-                log.write(pa.RecordBatch.from_pylist(given, schema=SOURCES))
-                given.clear()
-
-            def add_source(source: SourceSummary) -> None:
-                digest = next(numbered).digest_of(digests[source.name])
-                given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
-                if len(given) == _SOURCES_AT_ONCE:
-                    write_given()
-                # a stream that gives less than before loses rows
-                if previous is not None and not digests[source.name]:
-                    warn_of_fewer(job, source, previous.rows_of[source.name])
-
-            # Several processes read parts; where these cannot be put together, and else, one reads all.
-            parts, summaries = source_parts(found, PART_BYTES), list[SourceSummary]()
-            if previous is None and _can_part(job, parts, chosen):
-                job.inputs = listed_entries(prints)
-                reader, summaries = _read_apart(job, found, parts, chosen)
-                for summary in summaries:
-                    add_source(summary)
-            if not summaries:
-                reader = Ingest(found, chosen, on_bytes=report, on_source=add_source, previous=previous)
-                written = write_parts(reader.parts(parts), lambda number: ScratchFiles(job.scratch / f"rows-{number}"))
-                _adopt(job, reader, written)
-            write_given()
-        # The hash of a stream is known now.
-        job.inputs = entries_of(whole) if streams else listed_entries(prints)
-        _record(job, reader, found, chosen, is_update=previous is not None)
+        if chosen.remove:
+            _write_changed(job, plan_removal(job, chosen))
+        else:
+            _ingest(job, chosen, _find(job, chosen, names, rows, name))
     return job.made
 
 
-def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *, is_update: bool) -> None:
+@dataclass
+class _Found:
+    """The sources that a job of `ingest` reads.
+
+    Attributes:
+        names: what the user called them.
+        whole: the sources.
+        pieces: the same, large files of lines in pieces.
+        prints: fingerprints of those that are no streams.
+        digests: content hash of each by name; empty for a stream, which is hashed while it is read.
+    """
+
+    names: list[str]
+    whole: Sources
+    pieces: Sources
+    prints: list[dict[str, str | int]]
+    digests: dict[str, str]
+
+    @property
+    def total(self) -> int:
+        """The bytes to read, where nothing is a stream; else 0."""
+        return self.whole.bytes if all(self.digests.values()) else 0
+
+    def entries(self) -> list[InputEntry]:
+        """Return the entries of the sources in a manifest; streams must have been read before."""
+        return listed_entries(self.prints) if len(self.prints) == len(self.whole) else entries_of(self.whole)
+
+
+def _find(job: Job, chosen: IngestSettings, names: list[str], rows: Any, name: str) -> _Found:
+    """Find the sources that a job of `ingest` reads.
+
+    Args:
+        job: the job.
+        chosen: how they are read.
+        names: what the user called them.
+        rows: of a program; None: sources have names.
+        name: of such rows.
+    """
+    if chosen.parallel and rows is not None:
+        hint = 'give each pair as {"text": …, "text_b": …}, and the option text_b="text_b"'
+        raise ConfigError("parallel reads two text files, not records", got="records", hint=hint)
+    whole = expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
+    prints = fingerprints([source for source in whole if not source.is_read_once])
+    total = whole.bytes if len(prints) == len(whole) else 0
+
+    def report_look(done: int) -> None:
+        job.report("finding pieces", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB")
+
+    pieces = in_pieces(whole, chosen, PART_BYTES, report_look)
+    digests = dict.fromkeys((source.name for source in pieces), "")
+    digests |= {str(entry["name"]): str(entry["blake3"]) for entry in prints}
+    if chosen.parallel:  # they are one source, which has the name of the first
+        digests[pieces[0].name] = joint_hash(digests.items()) if all(digests.values()) else ""
+    return _Found(names, whole, pieces, prints, digests)
+
+
+def _ingest(job: Job, chosen: IngestSettings, sources: _Found) -> None:
+    """Read sources into the corpus of a job of `ingest`: anew, as an update, or beside those that it has."""
+    found, digests, total = sources.pieces, sources.digests, sources.total
+
+    def report(done: int) -> None:
+        """Bytes read, of the total where it is known."""
+        speed = done / 1e6 / max(job.clock.seconds, 1e-9)
+        job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
+
+    # Add them to the corpus, whose other sources stay.
+    if chosen.add and is_artifact(job.target):
+        reading, dropped = plan_addition(job, chosen, found, digests, report)
+        job.inputs = joined_inputs(manifest_at(job.target).inputs, sources.entries())
+        _write_changed(job, reading, dropped)
+        return
+    # Or begin with what an update can copy.
+    previous, history = None, History()
+    if chosen.update and not job.run.fresh:
+        previous, history = _open_previous(job, chosen, sources)
+    elif chosen.add:
+        job.note(f"there is no corpus at {job.target} yet, so a new corpus is made")
+    else:
+        warn_of_forgotten(job)
+    if history.newest:
+        reading = plan_update(job, chosen, found, digests, history, report)
+        job.inputs = sources.entries()
+        _write_changed(job, reading, of_records=False)
+        return
+    # Read them, apart or in order. What each source gave is written down for the next update.
+    with job.table("sources", SOURCES, single=True, log=True) as table:
+        log = _SourceLog(table)
+        numbered = iter(found)  # which are read one after the other
+
+        def add_source(source: SourceSummary) -> None:
+            log.add(source, next(numbered).digest_of(digests[source.name]))
+            # a stream that gives less than before loses rows
+            if previous is not None and not digests[source.name]:
+                warn_of_fewer(job, source, previous.rows_of[source.name])
+
+        # Several processes read parts; where these cannot be put together, and else, one reads all.
+        parts, summaries = source_parts(found, PART_BYTES), list[SourceSummary]()
+        if previous is None and not history.removed and _can_part(job, parts, chosen):
+            job.inputs = sources.entries()
+            reader, summaries = _read_apart(job, found, parts, chosen)
+            for summary in summaries:
+                add_source(summary)
+        if not summaries:
+            reader = Ingest(
+                found, chosen, on_bytes=report, on_source=add_source, previous=previous, left_out=history.why_left_out
+            )
+            _write_rows(job, reader, parts)
+        log.flush()
+    history.write(job)
+    # The hash of a stream is known now.
+    job.inputs = sources.entries()
+    _record(job, reader, found.skipped, chosen)
+    job.counts |= {} if previous is None else reader.changes
+    _say_what_stays_removed(job)
+
+
+def _write_changed(job: Job, reading: Reading, dropped: int = 0, *, of_records: bool = True) -> None:
+    """Write the corpus of a job of `ingest` to which sources were added, or from which records were removed.
+
+    Args:
+        job: its inputs are known.
+        reading: the sources, with their rows.
+        dropped: records of sources that are in the corpus as they are.
+        of_records: count the records that came and went.
+    """
+    settings = job.settings
+    assert isinstance(settings, IngestSettings)
+    with job.table("sources", SOURCES, single=True, log=True) as table:
+        log, numbered = _SourceLog(table), iter(zip(reading.kept, reading.digests, strict=True))
+
+        def add_source(source: SourceSummary) -> None:
+            kept, digest = next(numbered)
+            if source.rows or kept.is_new or source.name not in reading.additions.names:
+                log.add(source, digest)  # else nothing is left of an earlier content of the source
+
+        def report(done: int) -> None:
+            job.report("writing", round(done / 1e6, 1), None, "MB")
+
+        reader = Ingest(reading.sources, settings, on_bytes=report, on_source=add_source, previous=reading.growing)
+        _write_rows(job, reader, source_parts(reading.sources, PART_BYTES))
+        log.flush()
+    reading.history.write(job)
+    _record(job, reader, reading.sources.skipped, settings)
+    job.counts = {**(reading.counts(dropped) if of_records else reader.changes), **job.counts}
+    if not of_records:
+        _say_what_stays_removed(job)
+
+
+def _say_what_stays_removed(job: Job) -> None:
+    """Note, after an update, how many documents of the sources were left out as they had been removed."""
+    if number := job.counts.get(f"documents_dropped_{TAKEN_OUT}"):
+        documents = "1 document stays" if number == 1 else f"{number:,} documents stay"
+        job.note(f"{documents} out of the corpus, because of an earlier --remove; to bring records back, use --add")
+
+
+class _SourceLog:
+    """The table of what each source gave, which an update begins from."""
+
+    def __init__(self, table: TableWriter) -> None:
+        self._table = table
+        self._given: list[dict[str, Any]] = []
+
+    def add(self, source: SourceSummary, digest: str) -> None:
+        """Add what a source with this digest gave."""
+        self._given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
+        if len(self._given) == _SOURCES_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        self._table.write(pa.RecordBatch.from_pylist(self._given, schema=SOURCES))
+        self._given.clear()
+
+
+def _write_rows(job: Job, reader: Ingest, parts: Sequence[Sequence[Source]]) -> None:
+    """Write the rows of one reader into the artifact of a job of `ingest`."""
+    written = write_parts(reader.parts(parts), lambda number: ScratchFiles(job.scratch / f"rows-{number}"))
+    _adopt(job, reader, written)
+
+
+def _record(job: Job, reader: Ingest, skipped: Mapping[str, int], chosen: IngestSettings) -> None:
     """Put counts, facts, notes and warnings of what was read into the job of `ingest`."""
-    job.counts = {**reader.counts, **(reader.changes if is_update else {})}
-    job.facts = {
-        **({"not_read": found.skipped} if found.skipped else {}),
+    job.counts = dict(reader.counts)
+    job.facts |= {
+        **({"not_read": skipped} if skipped else {}),
         **({"held_out": NOTHING} if reader.all_train else {}),
     }
     if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
@@ -205,41 +342,37 @@ def _record(job: Job, reader: Ingest, found: Sources, chosen: IngestSettings, *,
     job.rates = {"mb_per_s": round(read / 1e6 / job.clock.seconds, 3)}
 
 
-def _open_previous(
-    job: Job, settings: IngestSettings, found: Sources, digests: Mapping[str, str], names: list[str]
-) -> PreviousCorpus | None:
-    """Return the corpus at the output of `ingest`, if it was made as this one is; else a note says why not.
+def _open_previous(job: Job, settings: IngestSettings, sources: _Found) -> tuple[PreviousCorpus | None, History]:
+    """Return the corpus at the output of `ingest`, if it was made as this one is, and what it remembers; else a note says why.
 
     Args:
         job: the job.
         settings: how sources are read now.
-        found: the sources, large files in pieces.
-        digests: content hash of each source by name; empty for a stream.
-        names: what the user called the sources.
+        sources: that are to be read.
 
     Raises:
-        ConfigError: a source of that corpus still exists and is none of these.
+        ConfigError: a source of that corpus still exists and is none of these, or was added to the corpus.
     """
     artifact = job.previous_artifact("all sources are read")
     if artifact is None:
-        return None
-    summaries = [
-        SourceSummary(row["source"], row["rows"], row["told"], row["digest"])
-        for batch in read_batches(artifact, "sources", expected=SOURCES)
-        for row in batch.to_pylist()
-    ]
-    check_dropped(job, summaries, found, names, allowed=settings.drop_missing)
+        return None, History()
+    summaries = summaries_of(artifact)
+    history = History.of(artifact, summaries)
+    check_dropped(job, summaries, sources.pieces, sources.names, history, allowed=settings.drop_missing)
+    if history.newest:
+        job.note("sources were added to the corpus with --add, so all sources are read")
+        return None, history
     if (reason := _unusable(artifact, settings)) is not None:
         job.note(f"{reason}, so all sources are read")
-        return None
+        return None, history
     if sum(summary.rows for summary in summaries) != row_count(artifact, "corpus"):
         job.note("the corpus does not have the number of rows that its sources gave, so all sources are read")
-        return None
+        return None, history
     rows = read_batches(artifact, "corpus", expected=CORPUS)
     schema = read_schema(artifact, "corpus")
     columns = ["doc_id", "sentence_id", "line", *({"record_id"} & {*schema.names})]
     documents = read_batches(artifact, "corpus", columns, expected=CORPUS)
-    return PreviousCorpus(summaries, found, digests, rows, documents, schema)
+    return PreviousCorpus(summaries, sources.pieces, sources.digests, rows, documents, schema), history
 
 
 def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
@@ -247,8 +380,9 @@ def _unusable(artifact: Artifact, settings: IngestSettings) -> str | None:
     before, now = artifact.manifest.settings, settings.recipe()
     if changed := [name for name in now if before.get(name) != now[name]]:
         return f"the setting {changed[0]} was {before.get(changed[0])} and is now {now[changed[0]]}"
-    if artifact.manifest.wordpipe != __version__:
-        return f"the corpus was made by another version, wordpipe {artifact.manifest.wordpipe}"
+    version = artifact.manifest.facts.get(MADE_BY, artifact.manifest.wordpipe)
+    if version != __version__:
+        return f"the corpus was made by another version, wordpipe {version}"
     if artifact.manifest.facts.get("held_out") == NOTHING:
         return "the corpus was too small for held-out documents"
     return None
@@ -365,98 +499,3 @@ def _known_before(cache: ResumeCache, names: Mapping[int, str]) -> dict[int, str
             cache.put(known_name(number), known := b"".join(double))
             found[number] = hash_bytes(known)
     return found
-
-
-def check_dropped(
-    job: Job, summaries: Iterable[SourceSummary], found: Sequence[Source], names: Sequence[str], *, allowed: bool
-) -> None:
-    """Refuse an update by `ingest` that does not name a source of the corpus which still exists.
-
-    Warn of sources that are gone.
-
-    Args:
-        job: of the update.
-        summaries: of the sources of the corpus.
-        found: the sources of the update.
-        names: what the user called them.
-        allowed: sources that still exist may leave the corpus.
-
-    Raises:
-        ConfigError: a source still exists; an update with the new texts alone would lose all others.
-    """
-    now = {source.name for source in found}
-    digests = {summary.name: summary.digest.partition(" ")[0] for summary in summaries if summary.name not in now}
-    if not digests:
-        return
-    here = {os.path.realpath(source.path) for source in found if source.path is not None}
-    fates = {name: _fate(name, digest, job, names, here) for name, digest in digests.items()}
-    living, gone = ([name for name in sorted(fates) if fates[name] == one] for one in ("living", "gone"))
-    if living and not allowed:
-        shown = ", ".join(living[:_SHOWN])
-        raise ConfigError(
-            f"{_many(living)} of the corpus still exist{'s' * (len(living) == 1)}, but the update does not name "
-            f"{'this source' if len(living) == 1 else 'these sources'}, so documents would be lost",
-            where=job.target, got=f"{shown} and {len(living) - _SHOWN:,} more" if len(living) > _SHOWN else shown,
-            expected="the names of all sources in every update",
-            hint="name these sources, too, or use --drop-missing (drop_missing = true) to drop their documents",
-        )  # fmt: skip
-    for some, why in ((gone, "no longer found"), (living, "no longer named")):
-        if some:
-            more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
-            job.warn(f"dropped {_many(some)} from the corpus ({why}): {', '.join(some[:_SHOWN])}{more}")
-
-
-def warn_of_fewer(job: Job, source: SourceSummary, before: int) -> None:
-    """Warn that standard input, or a program, gave `ingest` fewer rows than before.
-
-    Args:
-        job: of the update.
-        source: what it gave now.
-        before: rows that it had in the corpus.
-    """
-    if source.rows < before:
-        what = "standard input" if source.name == "-" else source.name
-        job.warn(
-            f"{what} gave {source.rows:,} rows now and {before:,} rows before; the new rows replace all earlier rows of "
-            f"{what}; to add rows to a corpus, give all rows each time, or put the new rows into a separate file"
-        )
-
-
-def _many(names: Sequence[str]) -> str:
-    """Return the number of sources in words, for messages of an update."""
-    return f"{len(names):,} source{'s' * (len(names) != 1)}"
-
-
-def _fate(name: str, digest: str, job: Job, names: Sequence[str], here: set[str]) -> Literal["living", "gone", "named"]:
-    """Return whether a source that `ingest --update` does not name still exists, is gone, or has another path.
-
-    Standard input and records of a program count as gone; objects of a bucket count as there.
-    """
-    if name.startswith("python:"):
-        try:
-            find_package(name.removeprefix("python:"))
-        except InputError:
-            return "gone"
-        return "living"
-    if name == "-" or name.startswith("s3://"):  # objects below a URL that is named were looked for there
-        urls = [url for one in names if (url := url_of(Path(one))) is not None]
-        is_gone = name == "-" or any(name.startswith(f"{str(url).rstrip('/')}/") for url in urls)
-        return "gone" if is_gone else "living"
-    there = [one for one in _places(name, job, names) if one[0].is_file()]
-    for path, is_sure in there:
-        if os.path.realpath(path) not in here and (is_sure or HashCache().hash_file(path) == digest):
-            return "living"
-    return "named" if there else "gone"
-
-
-def _places(name: str, job: Job, names: Sequence[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths where a source of `ingest --update` may lie, whose name is the end of its path.
-
-    With each: True if no other file can be there.
-    """
-    folder, depth = working_folder(), len(Path(name).parts)
-    yield folder / name, True
-    for one in names:
-        above = Path(os.path.abspath(one)).parents  # noqa: PTH100  (links stay as they are named)
-        yield from ((root / name, number in (0, depth - 1)) for number, root in enumerate(above))
-    yield from ((root / name, False) for root in [*folder.parents, *Path(os.path.abspath(job.output)).parents])  # noqa: PTH100

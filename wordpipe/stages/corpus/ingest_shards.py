@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wordpipe.artifacts import ArtifactWriter, CachedFiles, HashedFile, OutputEntry, PartFiles, ResumeCache, TableWriter
-from wordpipe.corpus import Digests, Ingest, Ledger, RecordIds, Source
+from wordpipe.corpus import Digests, Ingest, Ledger, RecordIds, Source, leave_out
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.engines import OnUnits
 from wordpipe.errors import StorageError
@@ -302,7 +302,7 @@ class IngestShards:
                     left_out = np.flatnonzero(is_double)
                     of_source = np.searchsorted(ends, done + left_out, side="right")
                     for source in np.unique(of_source).tolist():
-                        _leave_out(ledgers[source], batch.take(pa.array(left_out[of_source == source])))
+                        leave_out(ledgers[source], batch.take(pa.array(left_out[of_source == source])), "duplicate")
                     done += len(batch)
                     if len(left_out) < len(batch):
                         rows = batch.filter(pa.array(~is_double))
@@ -370,19 +370,6 @@ def _is_plain(figures: Mapping[str, Any]) -> bool:
         one.fields_seen or one.kinds or one.own_kinds or one["pairs"] or one["sentences_split"]
         for one in (Ledger.of_json(source["ledger"]) for source in figures["sources"])
     )
-
-
-def _leave_out(ledger: Ledger, rows: pa.RecordBatch) -> None:
-    """Count documents of a shard that were kept, all their rows, as duplicates."""
-    is_first = pc.equal(rows["sentence_id"], 0)
-    documents, size = pc.sum(is_first).as_py() or 0, pc.sum(pc.binary_length(rows["text"])).as_py() or 0
-    for kept, dropped, number in (("documents_kept", "documents_dropped_duplicate", documents),
-                                  ("bytes_kept", "bytes_dropped_duplicate", size)):  # fmt: skip
-        ledger.add(kept, -number)
-        ledger.add(dropped, number)
-    for split in rows["split"].filter(is_first).to_pylist():
-        ledger.add(f"documents_{split}", -1)
-    ledger.add("sentences", -len(rows))
 
 
 def keys_in(cache: ResumeCache, name: str) -> Iterator[tuple[bytes, bytes]]:
