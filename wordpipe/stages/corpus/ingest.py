@@ -195,7 +195,6 @@ def _ingest(job: Job, chosen: IngestSettings, sources: _Found) -> None:
     found, digests, total = sources.pieces, sources.digests, sources.total
 
     def report(done: int) -> None:
-        """Bytes read, of the total where it is known."""
         speed = done / 1e6 / max(job.clock.seconds, 1e-9)
         job.report("reading", round(done / 1e6, 1), round(total / 1e6, 1) or None, "MB", **{"MB/s": f"{speed:.1f}"})
 
