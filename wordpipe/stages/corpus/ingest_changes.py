@@ -8,7 +8,7 @@ also remembers what was removed. `--update` reads all sources of such a corpus a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain
@@ -31,7 +31,6 @@ from wordpipe.artifacts import (
     read_batches,
     read_schema,
     row_count,
-    visible_columns,
 )
 from wordpipe.corpus import (
     READERS,
@@ -53,6 +52,7 @@ from wordpipe.corpus.settings import NOTHING, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.corpus.ingest_shards import ScratchFiles, write_parts
 from wordpipe.stages.job import Job
+from wordpipe.stages.search.row_facts import field_columns, rows_of_condition
 from wordpipe.stages.sources import joint_hash
 
 _REMOVED = "removed"
@@ -382,7 +382,7 @@ def plan_removal(job: Job, chosen: IngestSettings) -> Reading:
         job.facts["additions"] = history.newest
     # which documents leave
     wanted = None if chosen.ids is None else _ids_in(chosen.ids)
-    fulfils = rows_of_condition(artifact, chosen.where) if wanted is None else None
+    fulfils = _rows_where(artifact, chosen.where) if wanted is None else None
     left = _note_removed(artifact, history.removed, wanted, fulfils)
     if not left:
         hint = "to remove the whole corpus, remove its folder"
@@ -395,6 +395,14 @@ def plan_removal(job: Job, chosen: IngestSettings) -> Reading:
     kept = kept_sources(artifact, summaries, job.settings)
     sources = Sources([one.source for one in kept], {}, is_sorted=False)
     return Reading(sources, [summary.digest for summary in summaries], kept, history, Additions())
+
+
+def _rows_where(artifact: Artifact, condition: str) -> "np.ndarray[Any, Any]":
+    """Return the rows of a corpus of which a condition is true, (N,) bool. Raises ConfigError: it does not fit the columns."""
+    from wordpipe.search import RowFilter
+
+    with closing(RowFilter(field_columns(artifact))) as rows:
+        return rows_of_condition(artifact, rows, condition)
 
 
 def _note_removed(
@@ -447,22 +455,6 @@ def _ids_in(given: Path | tuple[str, ...]) -> dict[str, bool]:
     if not ids:
         raise InputError("there are no ids", where=where, expected="one id per line")
     return ids
-
-
-def rows_of_condition(artifact: Artifact, condition: str) -> "np.ndarray[Any, Any]":
-    """Return the rows of a corpus of which a condition is true, (N,) bool. Raises ConfigError: it does not fit the columns."""
-    from wordpipe.search import rows_where
-
-    columns = read_schema(artifact, "corpus")
-    stored = visible_columns(columns)
-    schema = pa.schema([columns.field(name).with_name(shown) for shown, name in stored.items()])
-
-    def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = [stored[name] for name in names] or columns.names[:1]
-        for batch in read_batches(artifact, "corpus", wanted):
-            yield batch.select(wanted).rename_columns([*names] or wanted)
-
-    return rows_where(condition, schema, batches, row_count(artifact, "corpus"))
 
 
 def joined_inputs(before: Sequence[InputEntry], new: Sequence[InputEntry]) -> list[InputEntry]:

@@ -277,23 +277,23 @@ def reads_titles(source: Artifact) -> bool:
 
 
 def field_columns(artifact: Artifact) -> "FieldColumns":
-    """Return the columns of an index's rows, without vectors, by the names that a user knows; none is read yet."""
+    """Return the columns of an index's or corpus's rows, without vectors, by names that a user knows; none is read yet."""
     from wordpipe.search import FieldColumns
 
-    columns = read_schema(artifact, "index")
+    columns = read_schema(artifact, artifact.kind)
     stored = {shown: name for shown, name in visible_columns(columns).items() if name != "vector"}
     schema = pa.schema([columns.field(name).with_name(shown) for shown, name in stored.items()])
 
     def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = [stored[name] for name in names]
-        for batch in read_batches(artifact, "index", wanted):
+        for batch in read_batches(artifact, artifact.kind, wanted):
             yield batch.select(wanted).rename_columns([*names])
 
-    return FieldColumns(schema, batches, row_count(artifact, "index"))
+    return FieldColumns(schema, batches, row_count(artifact, artifact.kind))
 
 
 def rows_of_condition(artifact: Artifact, rows: "RowFilter", condition: str) -> npt.NDArray[np.bool_]:
-    """Return the rows of an opened index of which a condition is true, (N,).
+    """Return the rows of an opened index, or of a corpus, of which a condition is true, (N,).
 
     Raises:
         ConfigError: the condition cannot be read; a field that became the text, the title or the id is named as such.
@@ -303,7 +303,9 @@ def rows_of_condition(artifact: Artifact, rows: "RowFilter", condition: str) -> 
     except ConfigError as error:
         name = str(error.got).removeprefix("no column ")
         if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
-            error.hint = f"in this index, the field {name} is the column {became}: write {became} in the condition"
+            error.hint = (
+                f"in this {artifact.kind}, the field {name} is the column {became}: write {became} in the condition"
+            )
         raise
 
 
@@ -323,10 +325,10 @@ def row_of_id(artifact: Artifact, columns: "FieldColumns", record_id: str) -> in
 
 
 def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the fields of records that became text, title and id of an opened index's rows."""
+    """Return the fields of records that became text, title and id of the rows of an opened index, or of a corpus."""
+    if manifest.kind == "corpus":
+        return {str(manifest.settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
     for entry in manifest.inputs:
         if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
-            settings = there[1].settings
-            named = {str(settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
-            return named if entry.kind == "corpus" else _fields_used(*there)
+            return _fields_used(*there)
     return {}
