@@ -80,10 +80,15 @@ def changed_documents(n: int, share: float) -> tuple[npt.NDArray[np.int64], npt.
 
 
 def write_sentences(
-    path: Path, rows: npt.NDArray[np.int64], vectors_MD: npt.NDArray[np.float32], texts: list[str], encoder: Path
+    path: Path,
+    rows: npt.NDArray[np.int64],
+    vectors_MD: npt.NDArray[np.float32],
+    texts: list[str],
+    encoder: Path,
+    fields: pa.RecordBatch | None = None,
 ) -> None:
-    """The sentences of these rows, with the encoder of others."""
-    schema = sentences_schema(vectors_MD.shape[1], pa.schema([]))
+    """The sentences of these rows, with the encoder of others and, where they are given, fields of records."""
+    schema = sentences_schema(vectors_MD.shape[1], None if fields is None else fields.schema)
     with Artifact(encoder) as few, open_job("sentences", path, Settings(), None) as job:
         with job.table("sentences", schema) as table:
             for first in range(0, len(rows), BLOCK):
@@ -93,6 +98,7 @@ def write_sentences(
                     pa.array(np.arange(first, first + len(some))), pa.array(documents), pa.nulls(len(some), pa.string()),
                     pa.array([texts[row] for row in some.tolist()]), pa.array(["made.txt"] * len(some)),
                     pa.array(np.arange(first + 1, first + 1 + len(some))), vector_column(vectors_MD[some]),
+                    *(fields.slice(first, len(some)).columns if fields is not None else ()),
                 ]  # fmt: skip
                 table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
         for name in few.names("encoder/"):

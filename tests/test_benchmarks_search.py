@@ -177,3 +177,17 @@ def test_all_sides_run(int8, tmp_path, monkeypatch):
     assert sides["onnx"]["largest_difference"] < 1e-4 < sides["onnx int8"]["largest_difference"]
     assert {side["lines"]["texts"] for side in sides.values()} == {2}
     assert sides["bfloat16"]["sentences"]["to_bfloat16"] == 1.0
+
+
+def test_conditions_are_new_each_time_and_all_kinds_are_timed(tmp_path, monkeypatch):
+    filters = import_module("filters")
+    numbers = range(len(filters.MODES) * filters.TIMES)
+    for written in (filters.CONDITIONS | filters.FIELD_VALUES).values():
+        assert len({written(number) for number in numbers}) == len(numbers)
+    out = tmp_path / "filters.json"
+    monkeypatch.setattr(sys, "argv", ["filters.py", "--rows", "600", "--dim", "8", "--out", str(out)])
+    filters.main()
+    found = json.loads(out.read_text())
+    assert len(found["conditions"]) == 3 * (len(filters.CONDITIONS) + len(filters.FIELD_VALUES))
+    assert {*found["facets_ms"]} == {"first", "all rows", "under a question", "under a new condition", "under choices"}
+    assert {*found["first_use_ms"]} == {"year", "month", "lang", "name", "rank", "score", "labels"}

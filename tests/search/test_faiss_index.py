@@ -4,13 +4,12 @@ import io
 
 import faiss
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.search_vectors import Vectors, built, exact, unit
-from wordpipe.errors import ArtifactError, InputError
+from tests.support.search_vectors import built, exact, unit
+from wordpipe.errors import ArtifactError, DamageError, InputError
 from wordpipe.search import VectorIndex, read_index, write_index
 
 
@@ -49,23 +48,6 @@ def test_kinds_that_are_not_built_are_refused(recipe: str) -> None:
     data = faiss.serialize_index(index).tobytes()
     with pytest.raises(ArtifactError, match="an unsupported kind of index"):
         read_index(io.BytesIO(data), size=len(data))
-
-
-class Stored:
-    """The vectors of rows in a file; remembers which were read."""
-
-    def __init__(self, vectors_ND: Vectors) -> None:
-        self._vectors_ND = vectors_ND
-        self.kept: list[int] = []
-        self.read_rows: list[int] = []
-
-    def __call__(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
-        self.kept += rows_R.tolist()
-        return self._vectors_ND[rows_R]
-
-    def read(self, rows_R: npt.NDArray[np.int64]) -> Vectors:
-        self.read_rows += rows_R.tolist()
-        return self._vectors_ND[rows_R]
 
 
 @settings(deadline=None)
@@ -136,51 +118,52 @@ def test_a_filtered_search_is_the_search_among_those_rows(seed: int, share: floa
     rows = np.flatnonzero(allowed)
     for index in (faiss.IndexFlatIP(7), faiss.IndexHNSWFlat(7, 16, faiss.METRIC_INNER_PRODUCT)):
         index.add(vectors_ND)
-        for stored in (None, Stored(vectors_ND)):
-            hits = VectorIndex(index, stored, allowed).search(queries_QD, k)
-            exact_kind = isinstance(index, faiss.IndexFlat) or (stored is not None and share < 1)
-            for query_D, hit in zip(queries_QD, hits, strict=True):
-                assert allowed[hit.rows].all()
-                scores = np.sort(vectors_ND[rows] @ query_D)[::-1][:k]
-                if exact_kind:
-                    np.testing.assert_allclose(hit.scores, scores, atol=1e-6)
-                else:
-                    assert len(hit) <= len(scores)
+        hits = VectorIndex(index, allowed).search(queries_QD, k)
+        for query_D, hit in zip(queries_QD, hits, strict=True):
+            assert allowed[hit.rows].all()
+            scores = np.sort(vectors_ND[rows] @ query_D)[::-1][:k]
+            if isinstance(index, faiss.IndexFlat) or share < 1:
+                np.testing.assert_allclose(hit.scores, scores, atol=1e-6)
+            else:
+                assert len(hit) <= len(scores)
 
 
+@pytest.mark.parametrize("copied", [0, 1 << 21])
 @pytest.mark.parametrize("queries", [1, 40])
-def test_an_exact_index_is_filtered_without_reading_vectors(queries: int) -> None:
-    vectors_ND, queries_QD = unit(300, 7, 1), unit(queries, 7, 2)
-    index = faiss.IndexFlatIP(7)
-    index.add(vectors_ND)
-    rows = np.arange(0, 300, 3)
-    allowed = np.zeros(300, dtype=np.bool_)
+@pytest.mark.parametrize("kind", ["flat", "ivf-pq", "hnsw"])
+def test_few_allowed_rows_are_compared_exactly_by_an_index_of_any_kind(
+    kind: str, queries: int, copied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their place, or copied."""
+    monkeypatch.setattr("wordpipe.search.faiss_index._COPIED", copied)
+    vectors_ND, queries_QD = unit(1_200, 8, 1), unit(queries, 8, 2)
+    index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
+    rows = np.arange(0, 1_200, 3)
+    allowed = np.zeros(1_200, dtype=np.bool_)
     allowed[rows] = True
-    stored = Stored(vectors_ND)
-    for query_D, hit in zip(queries_QD, VectorIndex(index, stored, allowed).search(queries_QD, 12), strict=True):
+    for query_D, hit in zip(queries_QD, VectorIndex(index, allowed).search(queries_QD, 12), strict=True):
         best = rows[np.argsort(-(vectors_ND[rows] @ query_D))[:12]]
         assert hit.rows.tolist() == best.tolist()
         np.testing.assert_allclose(hit.scores, vectors_ND[best] @ query_D, atol=1e-6)
-    assert not stored.kept
-    assert not stored.read_rows
 
 
-def test_a_filter_digs_as_deep_as_it_must() -> None:
-    """The allowed rows are the farthest of all, and the index takes no selection."""
+def test_a_filter_digs_as_deep_as_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The allowed rows are the farthest of all, and too many to be compared one by one."""
+    monkeypatch.setattr("wordpipe.search.faiss_index.EXACT_BELOW", 4)
     vectors_ND = unit(2_000, 6, 1)
     index = built(vectors_ND, type="ivf-pq", nlist=4, nprobe=4).index
     far = np.argsort(vectors_ND @ vectors_ND[0])[:5]
     allowed = np.zeros(2_000, dtype=np.bool_)
     allowed[far] = True
-    (hit,) = VectorIndex(index, None, allowed).search(vectors_ND[:1], 3)
+    (hit,) = VectorIndex(index, allowed).search(vectors_ND[:1], 3)
     assert hit.rows.tolist() == far[::-1][:3].tolist()
 
 
-@pytest.mark.parametrize(("kind", "holds"), [("flat", True), ("ivf-pq", True), ("hnsw", False)])
-def test_the_vectors_of_rows_come_from_the_index_where_it_holds_them_as_they_were_added(kind: str, holds: bool) -> None:
+@pytest.mark.parametrize("kind", ["flat", "ivf-pq", "hnsw"])
+def test_the_vectors_of_rows_come_from_the_index_as_they_were_added(kind: str) -> None:
     vectors_ND, rows_R = unit(1_200, 16, 9), np.array([0, 5, 1_199])
-    stored = Stored(vectors_ND)
     index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
-    np.testing.assert_array_equal(VectorIndex(index, stored).vectors(rows_R), vectors_ND[rows_R])
-    assert stored.read_rows == ([] if holds else rows_R.tolist())
-    assert not stored.kept  # nobody asks for the same few again
+    np.testing.assert_array_equal(VectorIndex(index).vectors(rows_R), vectors_ND[rows_R])
+    codes = faiss.index_factory(16, "IVF2,PQ4x4fs", faiss.METRIC_INNER_PRODUCT)
+    with pytest.raises(DamageError, match="contains no vectors"):
+        VectorIndex(codes).vectors(rows_R)

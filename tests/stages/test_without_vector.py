@@ -342,7 +342,7 @@ def test_an_index_is_asked_row_by_row_after_a_slow_twin():
         allowed = None if rng.random() < 0.4 else rng.random(n) < 0.5
         faiss_index = faiss.IndexFlatIP(5)
         faiss_index.add(vectors_ND[has])
-        index = VectorIndex(faiss_index, None, allowed, np.flatnonzero(has))
+        index = VectorIndex(faiss_index, allowed, np.flatnonzero(has))
         query_D = rng.standard_normal(5).astype(np.float32)
         (hits,) = index.search(query_D[None], k)
         may = has if allowed is None else has & allowed

@@ -32,7 +32,6 @@ BATCH_ROWS = 4096
 ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
 _COLUMN = "vector"
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all
-_SELECTIONS = 2  # kept: of 50,000 rows of width 384 one is 77 MB
 
 
 class PartFiles(Protocol):
@@ -419,37 +418,22 @@ def vectors_there(
 
 
 class RowVectors:
-    """The vectors of some rows of a table at length 1, from the row groups that hold them; the last selections stay in memory.
-
-    A condition selects the same rows with every query: to read 50,000 of 118,000 rows of width 384 takes 0.5 s, to compare
-    them 11 ms. The artifact stays open as long as this is used.
-    """
+    """The vectors of some rows of a table at length 1, from the row groups that hold them; the artifact stays open."""
 
     def __init__(self, artifact: Artifact, stem: str) -> None:
         self._groups = _RowGroups(artifact, stem, [_COLUMN])
-        self._kept: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
 
     def close(self) -> None:
-        """Close the table's files, and forget what was read."""
+        """Close the table's files."""
         self._groups.close()
-        self._kept.clear()
 
-    def __call__(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
+    def read(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the unit vectors of some rows, ascending, (R, D) float32; zero where a row has none.
 
         Raises:
             DivergedError: one is not finite; no index is made of such.
             ArtifactError: the table is damaged.
         """
-        for kept_R, vectors_RD in self._kept:
-            if np.array_equal(kept_R, rows_R):
-                return vectors_RD
-        vectors_RD = self.read(rows_R)
-        self._kept = [(rows_R, vectors_RD), *self._kept][:_SELECTIONS]
-        return vectors_RD
-
-    def read(self, rows_R: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Read the vectors of a table from its Parquet files, and keep nothing in memory."""
         blocks = []
         for group in sorted({self._groups.of(row) for row in rows_R.tolist()}):
             first, column = self._groups.starts[group], self._groups.read(group)[_COLUMN]

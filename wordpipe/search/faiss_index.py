@@ -27,7 +27,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import DamageError, InputError
 from wordpipe.runtime import cpu_count
-from wordpipe.search.knn import Hits, Mask, Rows, StoredVectors, Vectors, best_of
+from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
 from wordpipe.search.settings import AUTO, KINDS, IndexSettings
 
 BUILD_AGAIN = "build the index again: wordpipe index"
@@ -286,6 +286,8 @@ Eight queries of an IVF index took 2 ms by one thread, and 44 by two beside othe
 system lets that one wait."""
 _PRODUCT_FROM = 8
 """Queries: one was compared with 24,000 rows in 13 ms in their place and in 31 copied, 64 in 584 and 328."""
+_COPIED = 1 << 21
+"""Numbers of vectors that are copied, as in a million rows it takes 2 ms to pass over all others: 4,000 rows of width 384."""
 
 
 class VectorIndex:
@@ -296,7 +298,6 @@ class VectorIndex:
 
     Args:
         index: the faiss index.
-        stored: the vectors of rows, where the index itself is not exact; nothing is compared exactly without them.
         allowed: (N,) which rows may be found; all where None.
         with_vector: (M,) the row of each vector, ascending; None where all have one.
     """
@@ -304,18 +305,18 @@ class VectorIndex:
     def __init__(
         self,
         index: Any,
-        stored: StoredVectors | None = None,
         allowed: Mask | None = None,
         with_vector: Rows | None = None,
     ) -> None:
-        self._index, self._stored, self._with_vector = index, stored, with_vector
+        self._index, self._with_vector = index, with_vector
         self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """Search the FAISS index: the k nearest rows of every query; none of a query that is zero.
 
-        An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly; of many
-        so many neighbours are taken that k of them are allowed, up to all it finds.
+        An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly, by the
+        vectors beside its codes or in its graph; of many so many neighbours are taken that k of them are allowed, up to all
+        it finds.
 
         Args:
             queries_QD: vectors of any length.
@@ -348,19 +349,28 @@ class VectorIndex:
     def vectors(self, rows_R: Rows) -> Vectors:
         """Return the unit vectors of some rows of the FAISS index, ascending; zero of a row without one.
 
-        From the index where it holds them in order: to read three rows from the files takes three row groups of 16 MiB; codes
-        with vectors beside them have these in memory.
+        From the index, which has them in memory: to read three rows from the files takes three row groups of 16 MiB.
+
+        Raises:
+            DamageError: the index has codes alone; no kind that is built has.
         """
+        if (held := self._held) is None:
+            raise DamageError("the FAISS index contains no vectors", got=type(self._index).__name__, hint=BUILD_AGAIN)
+        vectors_RD: Vectors = np.zeros((len(rows_R), held.d), np.float32)
+        has_R = slice(None) if self._with_vector is None else np.isin(rows_R, self._with_vector)
+        numbers = rows_R if self._with_vector is None else np.searchsorted(self._with_vector, rows_R[has_R])
+        vectors_RD[has_R] = held.reconstruct_batch(numbers)
+        return vectors_RD
+
+    @property
+    def _held(self) -> Any:
+        """The vectors themselves in order, as a flat index in memory; None if the FAISS index has none."""
         index: Any = self._index
-        held: Any = faiss.downcast_index(index.refine_index) if isinstance(index, faiss.IndexRefine) else index
-        if isinstance(held, faiss.IndexFlat):
-            if (there := self._with_vector) is None:
-                return held.reconstruct_batch(rows_R)
-            vectors_RD, has_R = np.zeros((len(rows_R), held.d), np.float32), np.isin(rows_R, there)
-            vectors_RD[has_R] = held.reconstruct_batch(np.searchsorted(there, rows_R[has_R]))
-            return vectors_RD
-        assert self._stored is not None
-        return self._stored.read(rows_R)
+        if isinstance(index, faiss.IndexRefine):
+            index = faiss.downcast_index(index.refine_index)
+        elif isinstance(index, faiss.IndexHNSW):
+            index = faiss.downcast_index(index.storage)
+        return index if isinstance(index, faiss.IndexFlat) else None
 
     def _threads_for(self, queries: int) -> int:
         """Return the threads for a search of a FAISS index: 1 where there is little work, or else 0."""
@@ -375,24 +385,24 @@ class VectorIndex:
         if allowed is None or allowed.all():
             return self._searched(queries_QD, k)
         rows_R = np.flatnonzero(allowed) if allowed.sum() <= EXACT_BELOW else None
-        if isinstance(self._index, faiss.IndexFlat):
-            if rows_R is not None and len(queries_QD) >= _PRODUCT_FROM:
-                return _compared(queries_QD, rows_R, self._index.reconstruct_batch(rows_R), k)
-            bits: Any = faiss
-            selector = bits.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-            return self._searched(queries_QD, k, bits.SearchParameters(sel=selector))
-        if rows_R is not None and self._stored is not None:
-            return _compared(queries_QD, rows_R, self._stored(self._rows_of(rows_R)), k)
-        return self._sifted(queries_QD, k, allowed)
+        held = self._held
+        if held is None or (rows_R is None and held is not self._index):
+            return self._sifted(queries_QD, k, allowed)
+        if rows_R is not None and (len(queries_QD) >= _PRODUCT_FROM or rows_R.size * held.d <= _COPIED):
+            return _compared(queries_QD, rows_R, held.reconstruct_batch(rows_R), k)
+        bits: Any = faiss
+        selector = bits.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+        return self._searched(queries_QD, k, held, bits.SearchParameters(sel=selector))
 
-    def _searched(self, queries_QD: Vectors, k: int, parameters: Any = None) -> list[Hits]:
-        """Return the hits that faiss finds in the index.
+    def _searched(self, queries_QD: Vectors, k: int, part: Any = None, parameters: Any = None) -> list[Hits]:
+        """Return the hits that faiss finds in the index, or in a part of it.
 
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
         most = min(max(k, K), self._index.ntotal)
         try:
-            scores_QK, rows_QK = self._index.search(queries_QD, most, params=parameters)
+            index = self._index if part is None else part
+            scores_QK, rows_QK = index.search(queries_QD, most, params=parameters)
         except (RuntimeError, AssertionError) as error:  # of faiss, over a file that was forged
             got = str(error).partition("\n")[0][:200]
             raise DamageError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None

@@ -71,13 +71,13 @@ class RowFilter:
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
         kinds = self._kinds(named, number)
         try:
-            with _registered(self._database, pa.Table.from_batches([], kinds)):
+            with _registered(self._database, self._rows_of(kinds)):
                 (kind,) = self._database.sql(f"SELECT ({condition}\n) FROM {TABLE}").types  # noqa: S608
-            if str(kind) != "BOOLEAN":
-                raise not_a_condition(condition, f"a value of type {kind}, which is not true or false")
-            select = f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)'  # noqa: S608
-            with _registered(self._database, self._rows_of(kinds)), _ended_after(self._database, self._seconds):
-                return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
+                if str(kind) != "BOOLEAN":
+                    raise not_a_condition(condition, f"a value of type {kind}, which is not true or false")
+                select = f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)'  # noqa: S608
+                with _ended_after(self._database, self._seconds):
+                    return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
         except duckdb.InterruptException:
             self.close()
             raise misfit(condition, f"no result after {self._seconds:g} seconds", schema) from None

@@ -28,11 +28,8 @@ Blocks = Callable[[], Iterator[Vectors]]
 class StoredVectors(Protocol):
     """A reader of the unit vectors of rows in a file: (R, D) of R rows, ascending."""
 
-    def __call__(self, rows_R: Rows) -> Vectors:
-        """Return vectors of rows and keep them in memory, for the next query of the same condition."""
-
     def read(self, rows_R: Rows) -> Vectors:
-        """Return vectors of rows; none are kept in memory."""
+        """Return vectors of rows."""
 
 
 @dataclass(frozen=True, slots=True)

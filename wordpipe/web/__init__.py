@@ -6,6 +6,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.web.app import Application
+    from wordpipe.web.endpoints.facets import Facets
     from wordpipe.web.metrics import Metrics
     from wordpipe.web.served_artifacts import ServedArtifacts
     from wordpipe.web.server import Server, serve

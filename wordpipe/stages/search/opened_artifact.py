@@ -15,7 +15,6 @@ from wordpipe.artifacts import (
     Artifact,
     Kind,
     RowReader,
-    RowVectors,
     has_vectors,
     read_batches,
     read_schema,
@@ -320,7 +319,7 @@ class OpenIndex(OpenArtifact):
         """Return the vectors of the rows that may be found, to be searched; all where None."""
         from wordpipe.search import VectorIndex
 
-        return VectorIndex(self.index, self._stored, allowed, self.with_vector)
+        return VectorIndex(self.index, allowed, self.with_vector)
 
     @cached_property
     def with_vector(self) -> npt.NDArray[np.int64] | None:
@@ -396,7 +395,7 @@ class OpenIndex(OpenArtifact):
             raise InputError(
                 "the row does not exist", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}"
             )
-        vector_1D = self._stored.read(np.array([row]))
+        vector_1D = self.vector_index(None).vectors(np.array([row]))
         if not vector_1D.any():
             what, hint = "the row has no vector, so similar rows cannot be found", "search with words from its text"
             raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
@@ -406,10 +405,6 @@ class OpenIndex(OpenArtifact):
     def row_of(self, record_id: str) -> int:
         """Return the first row of an opened index whose record came with this id. Raises InputError: no record has the id."""
         return row_of_id(self.artifact, self.columns, record_id)
-
-    @cached_property
-    def _stored(self) -> RowVectors:
-        return RowVectors(self.artifact, "index")
 
     @cached_property
     def _columns(self) -> pa.Schema:
@@ -443,7 +438,7 @@ class OpenIndex(OpenArtifact):
 
     def close(self) -> None:
         """Release the index and what was read of it, see `OpenArtifact`."""
-        for reader in ("_stored", "_reader", "_row_filter", "columns"):
+        for reader in ("_reader", "_row_filter", "columns"):
             if reader in self.__dict__:
                 self.__dict__[reader].close()
         super().close()

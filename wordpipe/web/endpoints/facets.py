@@ -10,6 +10,7 @@ what was chosen in the *other* columns, so that a further alternative can be cho
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import read_batches, read_schema, type_name, visible_columns
+from wordpipe.artifacts import type_name
 from wordpipe.errors import ConfigError
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenIndex
@@ -79,8 +80,7 @@ def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str |
 
 def column_types(opened: OpenIndex) -> dict[str, pa.DataType]:
     """Return the columns of an index by the names that a condition uses, with their types."""
-    schema = read_schema(opened.artifact, "index")
-    return {name: schema.field(stored).type for name, stored in visible_columns(schema).items() if stored != "vector"}
+    return {field.name: field.type for field in opened.columns.schema}
 
 
 def list_columns(opened: OpenIndex) -> set[str]:
@@ -111,18 +111,14 @@ class Facets:
     """The columns of an index whose values can be counted, in memory: four bytes for each row, or item of a list.
 
     Args:
-        opened: an index over texts or words; it is read once.
+        opened: an index over texts or words; its columns are read if no condition has asked for them before.
     """
 
     def __init__(self, opened: OpenIndex) -> None:
-        schema = read_schema(opened.artifact, "index")
-        shown = {name: stored for name, stored in visible_columns(schema).items() if stored != "vector"}
-        counted = {name: stored for name, stored in shown.items() if name not in _NOT_COUNTED}
-        self._columns = {name: _Column(schema.field(stored), name in counted) for name, stored in shown.items()}
-        if counted:
-            for batch in read_batches(opened.artifact, "index", [*counted.values()]):
-                for name, stored in counted.items():
-                    self._columns[name].add(batch.column(stored))
+        self._columns = {
+            field.name: _Column(field, None if field.name in _NOT_COUNTED else opened.columns.values(field.name))
+            for field in opened.columns.schema
+        }
 
     def count(
         self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int
@@ -154,6 +150,7 @@ class Facets:
         left = every
         for mask in fits.values():
             left = left & mask
+        is_all = bool(left.all())
         columns = []
         for name, column in self._columns.items():
             counted = left
@@ -162,7 +159,7 @@ class Facets:
                 for other, mask in fits.items():
                     counted = counted if other == name else counted & mask
             wanted = [value for one, value in chosen if one == name]
-            columns.append({"name": name, **column.found(counted, wanted, n_values)})
+            columns.append({"name": name, **column.found(None if is_all else counted, wanted, n_values)})
         among = "rows" if holding is None else "matches"
         return {"rows": int(left.sum()), "total": len(opened), "among": among, "columns": columns}
 
@@ -178,110 +175,99 @@ class Facets:
 
 
 class _Column:
-    """The values of one column: each row's, or item's, number in the list of values; -1 where there is none."""
+    """The values of one column: each row's, or item's, number in the list of values; -1 where there is none.
 
-    def __init__(self, field: pa.Field, is_counted: bool) -> None:
-        self._type, self._of = type_name(field), field.type
-        items = field.type.value_type if pa.types.is_list(field.type) else field.type
-        self.is_counted = is_counted and not pa.types.is_floating(items) and not pa.types.is_nested(items)
-        self._was_read = is_counted
-        self._missing = self._rows = 0
-        self._numbers: dict[Any, int] = {}
-        self._codes: list[npt.NDArray[np.int32]] = []
-        self._rows_of: list[npt.NDArray[np.int64]] = []  # of lists: the row of each item
-        self._least: Any = None
-        self._largest: Any = None
+    Args:
+        field: the column.
+        values: of all rows; None of a column that is only named.
+    """
 
-    def add(self, column: pa.Array) -> None:
-        """Take the values of some rows for the facet."""
-        self._missing += column.null_count
-        if any(is_ordered(self._of) for is_ordered in _ORDERED) and len(column) > column.null_count:
-            ends = pc.min_max(column).as_py()
-            self._least = ends["min"] if self._least is None else min(self._least, ends["min"])
-            self._largest = ends["max"] if self._largest is None else max(self._largest, ends["max"])
-        if self.is_counted:
-            self._number(column)
-        self._rows += len(column)
-
-    def _number(self, column: pa.Array) -> None:
-        """Number the values of a facet's column."""
-        items = column
-        if pa.types.is_list(self._of):
-            empty = np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))
-            rows = np.concatenate([pc.list_parent_indices(column).to_numpy(), empty]) + self._rows
-            items = pc.list_flatten(column)
-            self._rows_of.append(rows.astype(np.int64))
-            self._codes.append(np.full(len(rows), -1, np.int32))
-        else:
-            self._codes.append(np.full(len(column), -1, np.int32))
-        found = items.dictionary_encode()
-        values = found.dictionary.to_pylist() if len(found.dictionary) <= _MAX_DISTINCT else None
-        if values is not None:
-            numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in values]
-        if values is None or len(self._numbers) > _MAX_DISTINCT:
-            self.is_counted = False
-            self._codes, self._rows_of, self._numbers = [], [], {}
+    def __init__(self, field: pa.Field, values: pa.ChunkedArray | None) -> None:
+        self._type, self._missing, self._ends = type_name(field), None if values is None else values.null_count, None
+        self._values: list[Any] = []
+        self._codes, self._rows_of = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self._is_list, self.is_counted = pa.types.is_list(field.type), False
+        if values is None:
             return
-        own = found.indices.fill_null(-1).to_numpy()
-        table = np.array([*numbers, -1], np.int32)
-        self._codes[-1][: len(own)] = table[own]
+        if any(is_ordered(field.type) for is_ordered in _ORDERED) and len(values) > values.null_count:
+            ends = pc.min_max(values).as_py()
+            self._ends = {"least": ends["min"], "largest": ends["max"]}
+        items = field.type.value_type if self._is_list else field.type
+        self.is_counted = not pa.types.is_floating(items) and not pa.types.is_nested(items) and self._number(values)
 
-    def _whole(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64] | None]:
-        """Return all codes of a facet's column, and their rows where these are lists; put together once."""
-        if len(self._codes) != 1:
-            self._codes = [np.concatenate([np.zeros(0, np.int32), *self._codes])]
-            self._rows_of = [np.concatenate([np.zeros(0, np.int64), *self._rows_of])]
-        return self._codes[0], self._rows_of[0] if pa.types.is_list(self._of) else None
+    def _number(self, values: pa.ChunkedArray) -> bool:
+        """Number the values of a facet's column; False if they are too many to be listed."""
+        numbers: dict[Any, int] = {}
+        codes, rows_of, first = [self._codes], [self._rows_of], 0
+        for chunk in values.chunks:
+            # of lists the items, with their rows; then the rows without a list
+            items = pc.list_flatten(chunk) if self._is_list else chunk
+            encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
+            if len(encoded.dictionary) > _MAX_DISTINCT:
+                return False
+            known = [numbers.setdefault(value, len(numbers)) for value in encoded.dictionary.to_pylist()]
+            if len(numbers) > _MAX_DISTINCT:
+                return False
+            codes.append(np.array([*known, -1], np.int32)[encoded.indices.fill_null(-1).to_numpy()])
+            if self._is_list:
+                empty = np.flatnonzero(np.asarray(chunk.is_null()))
+                codes.append(np.full(len(empty), -1, np.int32))
+                rows_of += [pc.list_parent_indices(chunk).to_numpy().astype(np.int64) + first, empty + first]
+            first += len(chunk)
+        self._values, self._codes, self._rows_of = [*numbers], np.concatenate(codes), np.concatenate(rows_of)
+        return True
+
+    @cached_property
+    def _all_counts(self) -> npt.NDArray[np.int64]:
+        """The number of rows without a value, then of each value, of all rows."""
+        return self._counts(self._codes)
 
     def having(self, values: Sequence[Any], n_rows: int) -> Mask:
         """Return (N,) the rows that have one of the facet's values; None is none."""
-        shown = {_as_json(value): number for value, number in self._numbers.items()}
-        wanted = [-1 if value is None else shown.get(value, -2) for value in values]
-        codes, rows = self._whole()
-        has = np.isin(codes, np.array(wanted, np.int32))
-        if rows is None:
+        shown = {_as_json(value): number for number, value in enumerate(self._values)}
+        is_wanted = np.zeros(len(self._values) + 1, np.bool_)  # the last one is no value
+        is_wanted[[-1 if value is None else shown[value] for value in values if value is None or value in shown]] = True
+        has: Mask = is_wanted[self._codes]
+        if not self._is_list:
             return has
         mask = np.zeros(n_rows, np.bool_)
-        mask[rows[has]] = True
+        mask[self._rows_of[has]] = True
         return mask
 
-    def found(self, counted_N: Mask, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
-        """Return a facet: the facts about the column, its values counted over some rows."""
+    def found(self, counted_N: Mask | None, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
+        """Return a facet: the facts about the column, its values counted over some rows, or all."""
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
             # values by how often they come; chosen ones are shown in any case
-            codes, rows = self._whole()
-            counts = self._counts(codes[counted_N if rows is None else counted_N[rows]])
-            order = sorted(
-                ((value, counts[number + 1]) for value, number in self._numbers.items() if counts[number + 1]),
-                key=lambda one: (-one[1], *_place(one[0])),
-            )
+            if counted_N is None:
+                counts = self._all_counts
+            else:
+                counts = self._counts(self._codes[counted_N[self._rows_of] if self._is_list else counted_N])
+            of_values = [*zip(self._values, counts[1:].tolist(), strict=True)]
+            order = sorted((one for one in of_values if one[1]), key=lambda one: (-one[1], *_place(one[0])))
             values = [(_as_json(value), count) for value, count in order if not _is_prose(value)][:n_values]
             named = {value for value, _ in values}
-            kept = {_as_json(value): counts[number + 1] for value, number in self._numbers.items()}
+            kept = {_as_json(value): count for value, count in of_values}
             values += [(one, kept.get(one, 0)) for one in dict.fromkeys(chosen) if one is not None and one not in named]
             # the counts of all, and whether they are worth a choice
             found |= {
-                "values": [{"value": value, "count": int(count)} for value, count in values],
+                "values": [{"value": value, "count": count} for value, count in values],
                 "distinct": len(order),
                 "missing": int(counts[0]),
-                "filter": self._is_filter(self._counts(codes)),
+                "filter": self._is_filter(),
             }
         else:
-            missing = self._missing if self._was_read else None
-            found |= {"values": [], "distinct": None, "missing": missing, "filter": False}
-        if self._least is not None:
-            found |= {"least": self._least, "largest": self._largest}
-        return found
+            found |= {"values": [], "distinct": None, "missing": self._missing, "filter": False}
+        return found | (self._ends or {})
 
     def _counts(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Return the number of rows without a value, then of each value."""
-        return np.bincount(codes + 1, minlength=len(self._numbers) + 1)
+        return np.bincount(codes + 1, minlength=len(self._values) + 1)
 
-    def _is_filter(self, counts: npt.NDArray[np.int64]) -> bool:
+    def _is_filter(self) -> bool:
         """True if the values of a facet tell rows apart, and most values have several rows."""
-        own = counts[1:]
-        listed = sum(1 for value in self._numbers if not _is_prose(value))
+        counts, own = self._all_counts, self._all_counts[1:]
+        listed = sum(1 for value in self._values if not _is_prose(value))
         if not listed or len(own) + bool(counts[0]) < 2 or own.max() < 2:
             return False
         return len(own) <= _FEW or int(own.sum()) >= _OFTEN * len(own)
