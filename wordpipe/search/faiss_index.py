@@ -395,7 +395,7 @@ class VectorIndex:
         return self._searched(queries_QD, k, held, bits.SearchParameters(sel=selector))
 
     def _searched(self, queries_QD: Vectors, k: int, part: Any = None, parameters: Any = None) -> list[Hits]:
-        """Return the hits that faiss finds in the index, or in a part of it.
+        """Return the hits that faiss finds in the index, or in one part of the index.
 
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
