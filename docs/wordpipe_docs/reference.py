@@ -34,6 +34,7 @@ from wordpipe.artifacts import (
 from wordpipe.cli.app import app
 from wordpipe.cli.command import ExampleCommand, Option
 from wordpipe.model import MUON_LR, PRESETS
+from wordpipe.search import RULES
 from wordpipe.settings import Setting
 from wordpipe.stages import COMMANDS, Maker
 from wordpipe_docs.figures import result
@@ -445,7 +446,17 @@ def _base_speed() -> str:
     return f"{one['tokens_per_s']:,} on one {found['machine']['name']} (`train clm`, {positions:,} positions, compiled)"
 
 
+def word_rules() -> str:
+    """The rules by which words of a question and words of a text are the same, each with its switch."""
+    rows = []
+    for rule in RULES:
+        switch = f"`{rule.switch} {rule.name}`" if rule.switch == "--without-rules" else f"`{rule.switch}`"
+        rows.append((f"`{rule.name}`", rule.says, rule.written, rule.asked, switch if rule.switch else "always on"))
+    return _table(["rule", "what it does", "in a text", "found by", "switch"], rows)
+
+
 REFERENCE: dict[str, Callable[..., str]] = {
     "commands": commands, "artifacts": artifacts, "exit-codes": exit_codes, "presets": presets,
+    "word-rules": word_rules,
 }  # fmt: skip
 """The parts of the reference, by the names that pages call them by."""

@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError
-from wordpipe.search import Analyser, LexicalIndex, recognised_language
+from wordpipe.search import RULES, SWITCHED, Analyser, LexicalIndex, recognised_language, without_particle
 from wordpipe.search.settings import LexicalSettings
 
 PLAIN = LexicalSettings(language="none")
@@ -77,7 +78,6 @@ def test_words_are_found_as_they_stand(asked, first, other):
     ("exact", "others"),
     [
         ("Zürich liegt am See hier", ["Zurich liegt am See"]),
-        ("부산 항구의 아침 시장", ["부산은 항구"]),
         ("élève du lycée de la ville", ["eleve du lycee"]),
     ],
 )
@@ -96,9 +96,9 @@ def test_nothing_that_parts_found_is_lost_and_clitics_are_no_words():
 
 
 def test_letters_that_tell_words_apart_are_kept_and_both_are_found():
-    assert Analyser("none")("می\u200cروم") == ["می\u200cروم", "میروم"]
+    assert Analyser("none")("می\u200cروم") == ["مي\u200cروم", "ميروم"]  # Arabic letters
     assert Analyser("none")("pass\u200cword") == ["password"]
-    assert Analyser("none")("हिन्दी мой їжак") == ["हिन्दी", "мой", "їжак"]  # vowels and letters, no marks
+    assert Analyser("none")("हिन्दू мой їжак") == ["हिन्दू", "हिंदू", "мой", "їжак"]  # vowels and letters, no marks
     assert Analyser("none")("❤️ \u3164 \u200d \u0301") == ["́"]
 
 
@@ -238,3 +238,90 @@ def test_nothing_is_guessed_where_no_language_stands_out(texts):
 def test_small_words_of_a_language_carry_no_weight():
     texts = ["Wie man eine Datei löscht", "Ich und ich und wie ich eine Reise plante", "Die Datei ist leer"]
     assert found(texts, "Wie lösche ich eine Datei?", "german") == [texts[0], texts[2]]
+
+
+SWITCHES = [
+    # rule, asked, what is found with it, and not found without it
+    ("marks", "malaga", "Málaga"),
+    ("marks", "елка", "ёлка"),
+    ("marks", "Juarez", "Juárez"),
+    ("marks", "كتاب", "كِتَاب"),
+    ("letters", "مدرسه", "مدرسة"),
+    ("letters", "فارسي", "فارسی"),
+    ("letters", "कागज", "काग़ज़"),
+    ("letters", "हिंदी", "हिन्दी"),
+    ("letters", "2019", "٢٠١٩"),
+    ("letters", "२०१९", "2019"),
+    ("hyphens", "email", "an e-mail came"),
+    ("hyphens", "Beispiel", "ein Bei-\nspiel"),
+    ("abbreviations", "pdf", "PDFs"),
+    ("abbreviations", "PDF", "the PDFs'"),
+    ("single", "C", "vitamin C"),
+    ("single", "猫", "两只猫睡"),
+    ("single", "犬", "白い犬が走る"),
+    ("particles", "물", "물은"),
+    ("particles", "nasa", "NASA가"),
+    ("particles", "책에", "책은"),
+    ("syllables", "도서관", "중앙도서관"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "asked", "written"), SWITCHES)
+def test_a_rule_is_what_finds_a_word_and_has_a_switch(rule, asked, written):
+    others = [name for name in SWITCHED if name != rule]
+
+    def is_found(without):
+        index = LexicalIndex.build([*FILLER, written], LexicalSettings(language="none", without_rules=without))
+        (hits,) = index.search([asked], 4)
+        return 3 in hits.rows.tolist()
+
+    assert is_found(())
+    assert not is_found([rule])
+    assert is_found(others)
+
+
+def test_names_with_signs_come_first_unless_that_is_switched_off():
+    texts = ["C in the C of C", "written in C++ since"]
+    for without, best in (((), 1), (["signs"], 0)):
+        index = LexicalIndex.build(texts, LexicalSettings(language="none", without_rules=without))
+        (hits,) = index.search(["C++"], 1)
+        assert hits.rows.tolist() == [best]
+
+
+def test_every_rule_has_a_test_and_a_switch_or_none():
+    assert {rule for rule, _, _ in SWITCHES} | {"signs"} == {*SWITCHED}
+    assert {rule.switch for rule in RULES} == {"", "--without-rules", "--language none", "--prefix", "--exact"}
+
+
+def test_an_index_remembers_the_rules_that_it_is_without_and_grows_by_them():
+    settings = LexicalSettings(language="none", without_rules=["marks", "hyphens"])
+    index = LexicalIndex.load(dict(LexicalIndex.build(["Málaga e-mail"], settings).files()))
+    assert index.settings.without_rules == ("marks", "hyphens")
+    grown = index.updated(np.array([0, -1]), ["the Zürich e-mail"], [])
+    assert [len(hits) for hits in grown.search(["malaga", "zurich", "email", "Málaga"], 2)] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("word", "noun"),
+    [
+        ("부산은", "부산"),
+        ("부산는", "부산는"),
+        ("호수는", "호수"),
+        ("호수은", "호수은"),
+        ("서울로", "서울"),
+        ("부산로", "부산로"),
+        ("사과", "사과"),
+        ("나이", "나이"),
+        ("학교에서는", "학교"),
+        ("물의", "물"),
+        ("의", "의"),
+        ("nasa가", "nasa"),
+        ("nasa이", "nasa"),
+        ("학생들이", "학생들"),
+        ("집까지", "집"),
+        ("바다", "바다"),
+        ("2019년에", "2019년"),
+    ],
+)
+def test_particles_follow_the_sound_before_them(word, noun):
+    assert word[: without_particle(word)] == noun

@@ -66,8 +66,10 @@ if TYPE_CHECKING:
         chance_vectors,
         nearest,
     )
-    from wordpipe.search.lexical.analysis import Analyser, folded, recognised_language, stemmer
+    from wordpipe.search.lexical.analysis import Analyser, recognised_language, stemmer
     from wordpipe.search.lexical.bm25 import RELATED, LexicalIndex
+    from wordpipe.search.lexical.letters import folded, without_particle
+    from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between
     from wordpipe.search.lexical.word_lookup import LEXICAL
     from wordpipe.search.matching import Searched, field_kind, rows_matching

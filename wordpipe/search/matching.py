@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.search.knn import Mask, Rows
-from wordpipe.search.lexical.analysis import folded, is_unspaced
+from wordpipe.search.lexical.analysis import is_unspaced
 from wordpipe.search.lexical.bm25 import LexicalIndex
+from wordpipe.search.lexical.letters import folded
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 
 _PART = re.compile(r"(\w+)([+#]*)")
@@ -160,7 +161,7 @@ def prefix_pattern(text: str) -> Any:
     """Return the pattern that finds a word that begins like this in a folded text."""
     import regex
 
-    return regex.compile(r"(?<!\w)" + re.escape(folded(text)))
+    return regex.compile(("" if is_unspaced(text) else r"(?<!\w)") + re.escape(folded(text)))
 
 
 # ---- fields

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.errors import ConfigError
+from wordpipe.search.lexical.rules import SWITCHED
 from wordpipe.settings import Settings, checked, setting
 
 KINDS = {
@@ -17,8 +18,10 @@ KINDS = {
 AUTO = "ivf-pq"  # the kind for many vectors, where it finds enough
 if TYPE_CHECKING:
     KindName = str
+    RuleName = str
 else:
     KindName = Literal["auto", *KINDS]
+    RuleName = Literal[*SWITCHED]
 Language = Literal[
     "auto", "none", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french", "german",
     "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian", "portuguese",
@@ -107,6 +110,17 @@ class LexicalSettings(Settings):
     b: float = setting(
         0.75, "BM25: how much the length of a text lowers its score; 0 = not at all", ge=0, le=1, expert=True
     )
+    without_rules: tuple[RuleName, ...] = setting(
+        (),
+        "rules by which words are made the same that this index does not use; questions follow it; can be repeated",
+        metavar="RULE",
+        expert=True,
+    )
+
+    def in_language(self, language: str) -> "LexicalSettings":
+        """Return the lexical settings alone, with a language."""
+        own = {name: getattr(self, name) for name in LexicalSettings.model_fields}
+        return LexicalSettings.make(own | {"language": language})
 
 
 def days_of(time: str) -> float:

@@ -78,7 +78,7 @@ class LexicalIndex(WordLookup):
         from wordpipe.search.lexical.counting import counted  # Arrow's functions, which queries do without
 
         texts, settings = _language_known(texts, settings)
-        found = counted(texts, Analyser(settings.language, stems=stems))
+        found = counted(texts, Analyser(settings.language, stems=stems, without=settings.without_rules))
         return cls(settings, found.terms, found.postings, found.words, stems=stems)
 
     def updated(self, old_rows_N: Rows, texts: Iterable[str], gone: Iterable[str]) -> "LexicalIndex":
@@ -233,7 +233,7 @@ class LexicalIndex(WordLookup):
         are no part of the query; without any other, every share is 1.
         """
         words = [
-            [number for term, _ in forms if (number := self._number_of(term)) >= 0]
+            [number for form in forms if form.kind != "character" and (number := self._number_of(form.term)) >= 0]
             for forms in self.analyser.words(query)
         ]
         words += [[*self._begun(prefix)] for prefix in prefixes]
@@ -420,11 +420,10 @@ class LexicalIndex(WordLookup):
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
     """Return all texts, and the lexical settings with the language that auto stands for."""
     if settings.language != "auto":
-        return texts, LexicalSettings(language=settings.language, k1=settings.k1, b=settings.b)
+        return texts, settings.in_language(settings.language)
     iterator = iter(texts)
     first = list(islice(iterator, _SAMPLE))
-    known = LexicalSettings.make({"language": recognised_language(first), "k1": settings.k1, "b": settings.b})
-    return chain(first, iterator), known
+    return chain(first, iterator), settings.in_language(recognised_language(first))
 
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from string import ascii_lowercase
+from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +106,7 @@ class Speller:
         return best
 
     def _near(self, word: str) -> Iterator[str]:
-        if not _SHORTEST <= len(word) <= _LONGEST or not word.isalpha():
+        if not _SHORTEST <= len(word) <= _LONGEST or not _is_letters(word):
             return
         found = self._one_slip(word) if word.isascii() else {}
         if len(found) < _SHOWN and (not word.isascii() or len(word) >= _TWO_SLIPS):
@@ -150,6 +151,11 @@ class Speller:
                 letters_H = np.bitwise_or.reduceat(bits, starts_H - starts_H[0])
             self._heads[first] = slice(begin, end), lengths_H, letters_H
         return self._heads[first]
+
+
+def _is_letters(word: str) -> bool:
+    """True if a word has letters alone, and signs for vowels, as scripts of India write."""
+    return word.isalpha() or all(one.isalpha() or category(one)[0] == "M" for one in word)
 
 
 def _bits(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

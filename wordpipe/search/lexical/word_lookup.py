@@ -14,7 +14,8 @@ import numpy.typing as npt
 from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search.knn import Mask
 from wordpipe.search.knn import Vectors as Floats
-from wordpipe.search.lexical.analysis import Analyser, folded
+from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
+from wordpipe.search.lexical.letters import folded
 from wordpipe.search.lexical.postings import Int32s, Postings, QueryTerms, Terms, read_only
 from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
@@ -44,7 +45,7 @@ class WordLookup:
     @cached_property
     def analyser(self) -> Analyser:
         """The analyser that turns texts into stems."""
-        return Analyser(self.settings.language, stems=self.stems)
+        return Analyser(self.settings.language, stems=self.stems, without=self.settings.without_rules)
 
     def knows(self, word: str) -> bool:
         """True if the word stands in any of the texts, in whatever form; stop words stand in none."""
@@ -54,14 +55,29 @@ class WordLookup:
         """Return which texts contain every word of a text in any form, (N,); None where all its words are stop words."""
         words, found_N = [*self.analyser.words(text)], np.ones(len(self), np.bool_)
         for forms in words:
-            found_N &= self._with_any(number for term, _ in forms if (number := self._number_of(term)) >= 0)
+            found_N &= self._with_word(forms)
         return found_N if words else None
+
+    def _with_word(self, forms: Sequence[Form]) -> Mask:
+        """Return which texts have a word, (N,): any of its forms, or all its pairs of syllables."""
+        whole = [self._number_of(form.term) for form in forms if form.kind not in ("pair", "character")]
+        found_N = self._with_any(number for number in whole if number >= 0)
+        pairs = [self._number_of(form.term) for form in forms if form.kind == "pair"]
+        if pairs and min(pairs) >= 0:
+            with_pairs_N = np.ones(len(self), np.bool_)
+            for number in pairs:
+                with_pairs_N &= self._with_any([number])
+            found_N |= with_pairs_N
+        return found_N
 
     def beginning(self, prefix: str) -> tuple[Mask, Mask]:
         """Return which texts contain a word that begins with a prefix, (N,), and which contain another form of this word.
 
         The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
         """
+        if is_unspaced(prefix):  # within a run, which has no words
+            some = self._with_any(self._pairs_begun(prefix))
+            return np.zeros(len(self), np.bool_), some
         here = self._place_of(prefix)
         terms = np.unique(self.words.terms[here])
         others = np.concatenate([self.words.terms[: here.start], self.words.terms[here.stop :]])
@@ -77,6 +93,13 @@ class WordLookup:
         """Return the place of the words that begin with a prefix; without its marks if no word begins with them all."""
         here = self.words.beginning(self.analyser.exact(prefix))
         return here if here.start < here.stop else self.words.beginning(folded(prefix))
+
+    def _pairs_begun(self, prefix: str) -> list[int]:
+        """Return the numbers of the terms that a beginning in a script without spaces has, or, of one character, begins."""
+        terms = self.analyser(prefix)
+        if len(terms) > 1 or len(prefix) > 1:
+            return [number for term in terms if (number := self._number_of(term)) >= 0]
+        return [*self.terms.beginning(prefix.encode("utf-8", "replace"))]
 
     def _names_beginning(self, prefix: str) -> list[int]:
         """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
@@ -130,8 +153,8 @@ class WordLookup:
         """
         weights: dict[int, float] = {}
         for forms in self.analyser.words(query):
-            known = [(number, share) for term, share in forms if (number := self._number_of(term)) >= 0]
-            scale = sum(share for _, share in forms) / sum(share for _, share in known) if known else 0.0
+            known = [(number, form.share) for form in forms if (number := self._number_of(form.term)) >= 0]
+            scale = sum(form.share for form in forms) / sum(share for _, share in known) if known else 0.0
             for number, share in known:
                 weights[number] = weights.get(number, 0.0) + share * scale
         for prefix in prefixes:
@@ -146,6 +169,8 @@ class WordLookup:
         The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
         not come first because it is rare.
         """
+        if is_unspaced(prefix):
+            return dict.fromkeys(self._pairs_begun(prefix)[:_BEGUN], 1.0)
         here = self._place_of(prefix)
         terms, at = np.unique(self.words.terms[here], return_inverse=True)
         counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))

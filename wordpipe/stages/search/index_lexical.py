@@ -111,7 +111,11 @@ def bundle_lexical(
         facts |= _measured(_Rows(source), lexical, bundled_encoder(source), timed=True, report=job.run.report)
     for name, data in lexical.files():
         job.write(LEXICAL + name, data)
-    about = {"language": lexical.settings.language, "stems": lexical.stems}
+    about = {
+        "language": lexical.settings.language,
+        "stems": lexical.stems,
+        "without": [*lexical.settings.without_rules],
+    }
     found = {**about, "terms": len(lexical.terms), **facts}
     job.facts |= {"lexical": found, "language": _language_said(found, settings.language)}
     if previous is None:  # which would have handed its own on
@@ -142,9 +146,8 @@ def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalInde
         return None
     found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
     language = found.settings.language if settings.language == "auto" else settings.language
-    wanted = LexicalSettings(language=language, k1=settings.k1, b=settings.b)
     same_words = found.stems or settings.language == "auto"
-    return found if found.settings == wanted and same_words else None
+    return found if found.settings == settings.in_language(language) and same_words else None
 
 
 def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple[LexicalIndex, dict[str, Any]]:
@@ -156,7 +159,7 @@ def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple
     """
     recognised = settings.language == "auto"
     language = recognised_language(_texts(source, report=quiet)) if recognised else settings.language
-    settings = LexicalSettings.make({"language": language, "k1": settings.k1, "b": settings.b})
+    settings = settings.in_language(language)
     measured: dict[str, Any] = {}
     if recognised and language != "none":
         endings, whole = _endings(source, settings, report)

@@ -353,7 +353,7 @@ class OpenTextIndex(OpenIndex):
         if "lexical" in self.__dict__:  # it is not read for this alone
             return PassageFinder(query, self.lexical.analyser, self.lexical.weight_of)
         known = self._of("lexical")
-        return PassageFinder(query, Analyser(known["language"], stems=known["stems"]))
+        return PassageFinder(query, Analyser(known["language"], stems=known["stems"], without=known.get("without", ())))
 
     def check(self, options: QueryOptions) -> None:
         """Refuse a condition that cannot be read, and a mode that the index does not have, before any query comes."""
