@@ -173,3 +173,23 @@ def test_endings_are_cut_off_where_no_difference_is_beyond_chance(built):
     assert not endings["kept"]
     assert endings["interval"][0] <= endings["words"] - endings["stems"] <= endings["interval"][1]
     assert language.startswith("english (detected), word endings are removed (nDCG@10 ")
+
+
+@pytest.mark.parametrize(("endings", "stems"), [("remove", True), ("keep", False)])
+def test_endings_that_are_chosen_are_not_measured(endings, stems, built, tmp_path):
+    """An update with the same choice takes the index over; with another choice, all texts are counted anew."""
+    made = wordpipe.index(built / "corpus", output=tmp_path / "index", endings=endings)
+    with Artifact(tmp_path / "index") as artifact:
+        facts = artifact.manifest.facts
+    assert "endings" not in facts["lexical"]
+    assert facts["lexical"]["stems"] == stems
+    assert facts["language"] == f"english (detected), word endings are {'removed' if stems else 'kept'}"
+    assert (
+        wordpipe.index(built / "corpus", output=tmp_path / "index", endings=endings, update=True).digest == made.digest
+    )
+    other = "keep" if stems else "remove"
+    wordpipe.index(built / "corpus", output=tmp_path / "index", endings=other, update=True)
+    fresh = wordpipe.index(built / "corpus", output=tmp_path / "fresh", endings=other)
+    with Artifact(tmp_path / "index") as index, Artifact(tmp_path / "fresh") as anew:
+        assert index.manifest.facts["lexical"] == anew.manifest.facts["lexical"]
+    assert fresh.counts["texts"]

@@ -192,6 +192,13 @@ class IndexSettings(LexicalSettings, UnitSettings):
         gt=0,
         le=1,
     )
+    endings: Literal["auto", "remove", "keep"] = setting(
+        "auto",
+        "whether search by words removes word endings; auto: if the language was detected, what finds more is measured "
+        "on a sample of the texts, which takes longer",
+        section="Lexical search",
+        expert=True,
+    )
     update: bool = setting(
         False,
         "update the index in the output folder; only rows that were added, removed or changed are processed",
@@ -256,7 +263,7 @@ class IndexSettings(LexicalSettings, UnitSettings):
             ConfigError: names one.
         """
         of_rows = {*UnitSettings.model_fields}
-        free = {"update", "max_memory", "seed", "threads", *LexicalSettings.model_fields}  # they do no harm
+        free = {"endings", "update", "max_memory", "seed", "threads", *LexicalSettings.model_fields}  # they do no harm
         unfit = {*self.model_fields} - of_rows - free if of_corpus else of_rows
         if name := next((name for name in self.model_fields if name in unfit & self.model_fields_set), None):
             what = "this setting is for vectors, and an index over a corpus has none"

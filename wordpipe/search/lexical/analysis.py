@@ -233,6 +233,9 @@ class Analyser:
 
     def _of_run(self, run: str) -> tuple[Form, ...]:
         """Return the terms of one run."""
+        if run.isalnum() and run.isascii() and len(run) > 1 and self.has_plain:  # nearly all
+            (word,) = self.plain_words([run])
+            return (Form(0, len(run), self._stem(word), 1.0, 0, "word"),) if word else ()
         if not run.isascii() and _patterns().unspaced.match(run):
             return tuple(self._of_unspaced(run))
         parts = [(part.start(), part.end()) for part in (_PART if run.isascii() else _patterns().part).finditer(run)]

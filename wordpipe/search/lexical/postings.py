@@ -147,13 +147,9 @@ class TextTerms:
     @classmethod
     def of(cls, postings: Postings) -> "TextTerms":
         """Return the postings turned round, by text."""
-        import scipy.sparse as sp  # a counting sort in C: an argsort of 15 million takes ten times as long
-
-        shape = (len(postings.lengths), len(postings.starts) - 1)
-        narrow = np.int32 if len(postings.rows) < 2**31 else np.int64
-        arrays = (postings.counts, postings.rows.astype(narrow, copy=False), postings.starts.astype(narrow))
-        turned = sp.csc_array(arrays, shape=shape).tocsr()
-        return cls(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+        order, n_texts = in_order_of(postings.rows), len(postings.lengths)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(postings.rows, minlength=n_texts))]).astype(np.int64)
+        return cls(starts, postings.terms_of_postings()[order], postings.counts[order])
 
     @property
     def fits(self) -> bool:
@@ -165,6 +161,17 @@ class TextTerms:
         first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
         at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
+
+
+def in_order_of(numbers_P: npt.NDArray[np.signedinteger[Any]]) -> Rows:
+    """Return which of P numbers from 0 to 2³¹ - 1 comes when they are sorted, (P,); equal ones in their order.
+
+    By 16 bits at a time, which NumPy sorts by counting: 1,000,000 in 20 ms, where a comparing sort takes 100.
+    """
+    order = np.argsort((numbers_P & 0xFFFF).astype(np.uint16), kind="stable")
+    if numbers_P.max(initial=0) > 0xFFFF:
+        order = order[np.argsort((numbers_P >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 def _steps_to(places: Rows, end: int) -> bool:

@@ -42,7 +42,7 @@ from wordpipe.search import (
     measure,
     recognised_language,
 )
-from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.settings import IndexSettings, LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.row_facts import document_numbers, reads_titles
@@ -60,7 +60,7 @@ _MEASURED = (
     "endings",
     "seconds_beside_vectors",
 )  # facts that an update takes over
-_LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 20_000_000  # in which endings are compared with stems
+_LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 3_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "each row must find its document",
@@ -75,7 +75,7 @@ TOO_ALIKE = f"the texts are too similar: fewer than {MIN_QUERIES} titles or text
 def bundle_lexical(
     job: Job,
     source: Artifact,
-    settings: LexicalSettings,
+    settings: IndexSettings,
     previous: Artifact | None = None,
     old_rows: npt.NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def bundle_lexical(
     Args:
         job: the index in the making.
         source: a sentences artifact, with vectors or without; of words nothing is written.
-        settings: language, k1 and b; settings that inherit from them do too.
+        settings: language, endings, k1 and b.
         previous: the index at the output: where its lexical settings are the same, its rows are taken over, with language and
             what was measured.
         old_rows: (N,) for each row of `source` its row in `previous`, -1 for a new one.
@@ -103,6 +103,8 @@ def bundle_lexical(
         lexical = known.updated(old_rows, new, _texts(previous, is_gone, report=quiet))
         of_before = previous.fact("lexical", dict)
         facts = {name: of_before[name] for name in _MEASURED if name in of_before}
+        if settings.endings != "auto":
+            facts.pop("endings", None)
     else:
         lexical, facts = _built(source, settings, job.run.report)
     if not has_vectors(source):
@@ -130,9 +132,9 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
         return (
             "none detected, so word endings are kept (choose a language with --language)" if asked == "auto" else "none"
         )
-    if asked != "auto":
-        return language
     how = "word endings are removed" if stems else "word endings are kept"
+    if asked != "auto":
+        return language if stems else f"{language}, {how}"
     if (found := lexical.get("endings")) is None:
         return f"{language} (detected), {how}"
     figures = f"nDCG@10 {found['stems']:.3f} without endings, {found['words']:.3f} with endings"
@@ -140,33 +142,34 @@ def _language_said(lexical: Mapping[str, Any], asked: str) -> str:
     return f"{language} (detected), {how} ({figures}{doubt})"
 
 
-def _same_settings(previous: Artifact, settings: LexicalSettings) -> LexicalIndex | None:
+def _same_settings(previous: Artifact, settings: IndexSettings) -> LexicalIndex | None:
     """Return the lexical index of a previous index, if it was built with these settings."""
     if not previous.names(LEXICAL):
         return None
     found = LexicalIndex.load(BundledFiles(previous, LEXICAL))
     language = found.settings.language if settings.language == "auto" else settings.language
-    same_words = found.stems or settings.language == "auto"
+    is_measured = settings.endings == "auto" and settings.language == "auto"
+    same_words = is_measured or found.stems == (settings.endings != "keep")
     return found if found.settings == settings.in_language(language) and same_words else None
 
 
-def _built(source: Artifact, settings: LexicalSettings, report: Report) -> tuple[LexicalIndex, dict[str, Any]]:
+def _built(source: Artifact, chosen: IndexSettings, report: Report) -> tuple[LexicalIndex, dict[str, Any]]:
     """Return the lexical index of all rows, and what was measured of endings; a recognised language's are kept if that pays.
 
     People's questions are answered better by stems: on Cranfield, CISI, CACM and NPL by 2 to 8 points of nDCG@10. Queries made
     of the texts show less of it (-1 to +2 points), so that only what is beyond chance counts against stems: in none of 23
     comparisons, of these and of news in eight languages. Both indexes and all queries take 1 s of 1,400 abstracts.
     """
-    recognised = settings.language == "auto"
-    language = recognised_language(_texts(source, report=quiet)) if recognised else settings.language
-    settings = settings.in_language(language)
+    recognised = chosen.language == "auto"
+    language = recognised_language(_texts(source, report=quiet)) if recognised else chosen.language
+    settings = chosen.in_language(language)
     measured: dict[str, Any] = {}
-    if recognised and language != "none":
+    if recognised and language != "none" and chosen.endings == "auto":
         endings, whole = _endings(source, settings, report)
         measured = {} if endings is None else {"endings": endings}
         if whole is not None:
             return whole, measured
-    stems = not measured or not measured["endings"]["kept"]
+    stems = not measured["endings"]["kept"] if measured else chosen.endings != "keep"
     return LexicalIndex.build(_texts(source, report=report), settings, stems=stems), measured
 
 

@@ -272,7 +272,7 @@ def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions,
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
     corpus = ingest(names, output=entry / _CORPUS, run=replace(run, verify=False), **reading)
     indexing = replace(run, verify=False, report=partial(_report_work, run.report))
-    made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index)
+    made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, endings="remove")  # nothing is measured
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
     size, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
