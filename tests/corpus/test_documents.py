@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.corpus import Digests, Record, cut_point, split_oversize, split_record
+from wordpipe.corpus import digests as digests_of_documents
 
 TEXT = st.text(st.sampled_from(list("aé你😀 \n\t")), max_size=120)
 
@@ -50,18 +51,25 @@ def test_a_short_record_is_itself():
     assert list(split_record(record, 1000)) == [record]
 
 
+@pytest.fixture(params=[1, 100, 1 << 17], ids=lambda most: f"{most} in the dict")
+def few_recent(request, monkeypatch):
+    """The digests go into the packed table so many at a time; of the last number none does in these tests."""
+    monkeypatch.setattr(digests_of_documents, "_MOST_RECENT", request.param)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_it_knows_what_a_set_knows(seed):
+def test_it_knows_what_a_set_knows(seed, few_recent):
     rng = random.Random(seed)
-    known, digests = set(), Digests()
-    pool = [rng.randbytes(10) for _ in range(9000)]
-    for digest in rng.choices(pool, k=20_000):
-        assert digests.add(digest) == (digest not in known)
-        known.add(digest)
+    known, digests = {}, Digests(4)
+    pool = [rng.randbytes(10) for _ in range(2000)]
+    for number, digest in enumerate(rng.choices(pool, k=5000)):
+        assert digests.add(digest, number.to_bytes(4, "big")) == (digest not in known)
+        known.setdefault(digest, number.to_bytes(4, "big"))
     assert all((digest in digests) == (digest in known) for digest in pool)
+    assert all(digests.note(digest) == known.get(digest) for digest in pool)
 
 
-def test_digests_that_want_the_same_slot_are_kept_apart():
+def test_digests_that_want_the_same_slot_are_kept_apart(few_recent):
     digests = Digests()
     same_slot = [b"\1\0\0\0" + bytes([n]) * 6 for n in range(1, 200)]
     assert all(digests.add(digest) for digest in same_slot)

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
         without_end_marks,
     )
     from wordpipe.corpus.detect_format import looks_like, not_text, way_to_read
+    from wordpipe.corpus.digests import Digests, RecordIds
     from wordpipe.corpus.documents import (
-        Digests,
         Ledger,
         Record,
-        RecordIds,
         cut_point,
         no_reason,
         split_of,

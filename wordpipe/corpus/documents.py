@@ -12,6 +12,7 @@ from typing import Any
 from blake3 import blake3
 
 from wordpipe.artifacts import damage_named, parse_json_object
+from wordpipe.corpus.digests import DIGEST_BYTES, Digests, RecordIds, record_key
 from wordpipe.corpus.settings import IngestSettings, Newline
 
 _LOOK_BACK = 1 << 16  # bytes searched for a space before a word is cut
@@ -220,103 +221,6 @@ class Ledger:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-_DIGEST_BYTES = 10  # the 80 bits of a doc_id, which two of a billion different texts share once in a million corpora
-_FIRST_SLOTS = 1 << 12
-_SOURCE_BYTES, _LINE_BYTES = 4, 6
-_EMPTY = bytes(_DIGEST_BYTES)  # no digest of a text: one in 2**80 would be
-
-
-class Digests:
-    """A set of digests of 10 bytes, by which exact duplicates are known: one table with open addressing, 16 to 32 bytes each.
-
-    A Python set of them takes 120 bytes each: 1.2 GB for a corpus of 10 million lines.
-
-    Args:
-        note_bytes: of a note that is kept with every digest.
-    """
-
-    def __init__(self, note_bytes: int = 0) -> None:
-        self._count = 0
-        self._width = _DIGEST_BYTES + note_bytes
-        self._table = bytearray(_FIRST_SLOTS * self._width)
-
-    def note(self, digest: bytes) -> bytes | None:
-        """Return the note that was kept with a digest; None if the digest is not known."""
-        place = self._place(digest)
-        held = self._table[place : place + self._width]
-        return bytes(held[_DIGEST_BYTES:]) if held[:_DIGEST_BYTES] == digest else None
-
-    def __contains__(self, digest: bytes) -> bool:
-        place = self._place(digest)
-        return self._table[place : place + _DIGEST_BYTES] == digest
-
-    def add(self, digest: bytes, note: bytes = b"") -> bool:
-        """Remember the digest of a document (10 evenly distributed bytes); False where it was known."""
-        width = self._width
-        if 8 * self._count >= 5 * len(self._table) // width:
-            old, self._table = self._table, bytearray(2 * len(self._table))
-            for start in range(0, len(old), width):
-                held = bytes(old[start : start + width])
-                if held[:_DIGEST_BYTES] != _EMPTY:
-                    place = self._place(held[:_DIGEST_BYTES])
-                    self._table[place : place + width] = held
-        place = self._place(digest)
-        if self._table[place : place + _DIGEST_BYTES] == digest:
-            return False
-        self._table[place : place + width] = digest + note
-        self._count += 1
-        return True
-
-    def _place(self, digest: bytes) -> int:
-        """Return the offset of the slot that holds a document's digest, or of the free slot where it belongs."""
-        table, width = self._table, self._width
-        mask = len(table) // width - 1
-        slot = int.from_bytes(digest, "little") & mask
-        while True:
-            held = table[slot * width : slot * width + _DIGEST_BYTES]
-            if held in (digest, _EMPTY):
-                return slot * width
-            slot = (slot + 1) & mask
-
-
-class RecordIds:
-    """The ids of all records that were kept, each with the place of its record: 32 to 64 bytes of memory each."""
-
-    def __init__(self) -> None:
-        self._places = Digests(_SOURCE_BYTES + _LINE_BYTES)
-        self._sources: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def claim(self, key: str, source: str, line: int) -> str | None:
-        """Give an id to the document of the record at a place; return the place of another record that has the id."""
-        digest = _digest_of(key)
-        note = self._number(source).to_bytes(_SOURCE_BYTES, "little") + line.to_bytes(_LINE_BYTES, "little")
-        if self._places.add(digest, note) or (found := self._places.note(digest)) in (note, None):
-            return None  # the parts of a long record share its place
-        number = int.from_bytes(found[:_SOURCE_BYTES], "little")
-        return f"{self._sources[number]}, line {int.from_bytes(found[_SOURCE_BYTES:], 'little')}"
-
-    def __contains__(self, key: str) -> bool:
-        return _digest_of(key) in self._places
-
-    def _number(self, source: str) -> int:
-        """Return the number of a source whose records have ids."""
-        if source not in self._numbers:
-            self._numbers = {source: len(self._sources)}  # asked for again and again, and then never again
-            self._sources.append(source)
-        return self._numbers[source]
-
-
-def record_key(own_id: str, digest: bytes) -> bytes:
-    """Return the digest that identifies a record: of its id (or of all its other fields) and its text."""
-    return _digest_of(f"{own_id}\0{digest.hex()}")
-
-
-def _digest_of(key: str) -> bytes:
-    """Return the digest of a document's key."""
-    return blake3(key.encode()).digest(_DIGEST_BYTES)
-
-
 NOT_TEXT = "not_text"  # the kind of warning of files of folders that hold no plain text
 REPEATS = "documents_repeated"  # records whose text came before, kept as their ids differ
 SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
@@ -394,12 +298,12 @@ def document_of(
     if not _is_whole(record, settings, ledger):
         return None
     data = record.text.encode()
-    size, digest = len(data), blake3(data).digest(_DIGEST_BYTES)
+    size, digest = len(data), blake3(data).digest(DIGEST_BYTES)
     split = split_of(digest.hex(), settings.valid, settings.test)  # by the text alone: none is on both sides
     is_pair = settings.is_pairs or record.is_pair
     if is_pair:
         second = record.own["text_b"].encode()
-        digest = blake3(data + b"\0" + second).digest(_DIGEST_BYTES)  # no text has a NUL
+        digest = blake3(data + b"\0" + second).digest(DIGEST_BYTES)  # no text has a NUL
         size += len(second)
     # duplicates: known by the text, and by the id or all other fields
     if record.beside:

@@ -13,16 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
+from wordpipe.corpus.digests import Digests, RecordIds
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
     NOT_TEXT,
     REPEATS,
     SAME_RECORDS,
-    Digests,
     Document,
     Ledger,
     Record,
-    RecordIds,
     SameIdError,
     document_of,
     no_reason,

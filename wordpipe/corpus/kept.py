@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from blake3 import blake3
 
 from wordpipe.artifacts import CORPUS, REMOVED, user_name
-from wordpipe.corpus.documents import REPEATS, Digests, Ledger, RecordIds, record_key, split_of
+from wordpipe.corpus.digests import DIGEST_BYTES, Digests, RecordIds, record_key
+from wordpipe.corpus.documents import REPEATS, Ledger, split_of
 from wordpipe.corpus.previous import Copied
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
@@ -245,7 +246,10 @@ def with_splits(batches: Iterable[pa.RecordBatch], settings: IngestSettings) -> 
             texts = [""] * (int(numbers[-1]) + 1 if len(numbers) else 0)
             for number, text in zip(numbers.tolist(), part["text"].to_pylist(), strict=True):
                 texts[number] += text
-            splits = [split_of(blake3(text.encode()).digest(10).hex(), settings.valid, settings.test) for text in texts]
+            splits = [
+                split_of(blake3(text.encode()).digest(DIGEST_BYTES).hex(), settings.valid, settings.test)
+                for text in texts
+            ]
             column = pa.array([splits[number] for number in numbers.tolist()], pa.string())
             place = part.schema.get_field_index("split")
             yield part.set_column(place, part.schema.field(place), column)
@@ -284,4 +288,4 @@ def _contents(batch: pa.RecordBatch) -> Iterator[tuple[str, bytes]]:
 
 def _key_of(own_id: str) -> bytes:
     """Return the digest by which what an added record says is found."""
-    return blake3(own_id.encode()).digest(10)
+    return blake3(own_id.encode()).digest(DIGEST_BYTES)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.corpus.documents import REPEATS, Digests, Ledger, RecordIds, record_key
+from wordpipe.corpus.digests import Digests, RecordIds, record_key
+from wordpipe.corpus.documents import REPEATS, Ledger
 from wordpipe.corpus.sources import Source
 
 
