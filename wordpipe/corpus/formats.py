@@ -45,7 +45,7 @@ READERS: dict[str, Reader] = {
     for one in (
         Reader(
             "txt", "plain text", (".txt", ".text"), read=_READERS + "lines:read_text",
-            piece_ends={"line": _LINE, "block": _BLOCK},
+            piece_ends={"line": _LINE, "block": _BLOCK, "section": _BLOCK},
         ),
         Reader(
             "md", "Markdown", (".md", ".markdown"), read=_READERS + "markdown:read", is_structured=True,
@@ -59,7 +59,7 @@ READERS: dict[str, Reader] = {
         Reader(
             "jsonl", "JSON Lines", (".jsonl", ".ndjson"), read=_READERS + "lines:read_json_lines", fields="named",
             looks_like=_READERS + "lines:is_json_lines", rank=4, of_txt="warn", text_share=0.8,
-            piece_ends=dict.fromkeys(("auto", "file", "block", "line"), _LINE),
+            piece_ends=dict.fromkeys(("auto", "section", "file", "block", "line"), _LINE),
         ),
         Reader(
             "csv", "CSV", (".csv",), read=_READERS + "lines:read_csv", fields="named", text_share=0.85,
@@ -68,7 +68,7 @@ READERS: dict[str, Reader] = {
         Reader(
             "tsv", "TSV", (".tsv",), read=_READERS + "lines:read_tsv", fields="named", text_share=0.9,
             looks_like=_READERS + "lines:is_tsv", rank=5,
-            piece_ends=dict.fromkeys(("auto", "file", "block", "line"), _LINE),
+            piece_ends=dict.fromkeys(("auto", "section", "file", "block", "line"), _LINE),
         ),
         Reader(
             "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",

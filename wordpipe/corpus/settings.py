@@ -54,10 +54,11 @@ class IngestSettings(Settings):
 
     command = "ingest"
 
-    documents: Literal["auto", "file", "block", "line"] = setting(
+    documents: Literal["auto", "section", "file", "block", "line"] = setting(
         "auto",
         "unit that becomes one document: a file, a block between blank lines, or a line; auto: a section below a heading "
-        f"for {', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]}, and the whole file for other text",
+        f"for {', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]}, and the whole file for other text; section: the same, but a "
+        "block for other text",
         section="Documents",
     )
     first_line_title: bool = setting(

@@ -28,6 +28,7 @@ _SAID_DELIMITER = re.compile(
     r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
 )  # a first line that Excel reads and writes
 _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE)
+_OF_TEXT: dict[str, Any] = {"auto": "file", "section": "block"}  # documents of text without headings
 
 
 def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
@@ -36,7 +37,7 @@ def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
     return text_records(
         opened.lines(_counting_lines(opened.blocks, source)),
         source=source.name,
-        documents="file" if settings.documents == "auto" else settings.documents,
+        documents=_OF_TEXT.get(settings.documents, settings.documents),
         first_line_title=settings.first_line_title,
         newline=newline,
         max_bytes=settings.max_document_bytes,

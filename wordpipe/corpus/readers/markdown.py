@@ -46,7 +46,7 @@ _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "fals
 def read(opened: Opened) -> Iterator[Record]:
     """Return the sections of a Markdown file; its blocks and lines are taken as they are."""
     settings = opened.settings
-    if settings.documents in ("auto", "file") and not settings.first_line_title:
+    if settings.documents in ("auto", "section", "file") and not settings.first_line_title:
         return read_sections(opened, MARKUP)
     return read_text(opened, newline="space")
 

@@ -197,8 +197,8 @@ def _key(*parts: Any) -> str:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `ingest` for a search: nothing is held out, and no record stops the reading."""
-    return {"valid": 0.0, "bad_records": "skip", **given}
+    """Return the settings of `ingest` for a search: a document for each section or block; no record stops the reading."""
+    return {"valid": 0.0, "bad_records": "skip", "documents": "section", **given}
 
 
 def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) -> Path:
