@@ -237,7 +237,7 @@ def read_sections(opened: Opened, markup: Markup, blocks: Iterator[bytes] | None
         opened.lines(blocks),
         markup,
         source=opened.source.name,
-        documents="section" if documents in ("auto", "section") else documents,
+        documents="section" if documents == "auto" else documents,
         max_bytes=opened.settings.max_document_bytes,
         ledger=opened.ledger,
         carry=lambda values: _front_record(values, opened.fields, is_whole=documents == "file"),
