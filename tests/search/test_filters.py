@@ -1,5 +1,5 @@
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import duckdb
 import numpy as np
@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.search import locked_database, rows_where
+from wordpipe.search import FieldColumns, RowFilter, locked_database
 
 SCHEMA = pa.schema([("row", pa.int64()), ("year", pa.int32()), ("lang", pa.string()), ("my column", pa.float64())])
+Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 LANGS = ["de", "en", None, "d'e"]
 
 
@@ -25,6 +26,14 @@ def made_rows(seed: int, size: int = 40) -> list[dict[str, object]]:
         }
         for _ in range(size)
     ]
+
+
+def rows_where(condition: str, schema: pa.Schema, batches: Batches, rows: int, **options: float) -> np.ndarray:
+    found = RowFilter(FieldColumns(schema, batches, rows), **options)
+    try:
+        return found.rows(condition)
+    finally:
+        found.close()
 
 
 def asked(condition: str, table: list[dict[str, object]], read: list[str] | None = None) -> np.ndarray:

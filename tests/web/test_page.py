@@ -78,6 +78,12 @@ def test_answers_without_a_script(client):
     assert len(again.all("li", **{"class": "hit"})) == 10
 
 
+def test_filters_without_a_question_list_texts(client):
+    page = get(client, f='[["lang", "de"]]')
+    assert len(page.all("li", **{"class": "hit"})) == 10
+    assert not get(client).all("li", **{"class": "hit"})
+
+
 def test_nothing_like_a_text_without_a_vector_is_offered(serving, tmp_path):
     words = made_words(tmp_path / "words", np.eye(4, dtype=np.float32), [5] * 4)
     texts = [*(f"w{number % 4} w{number % 3}" for number in range(30)), "xylomorph"]

@@ -184,6 +184,25 @@ def test_chosen_values_of_a_column_are_alternatives_and_columns_must_all_fit(cli
     assert {hit["metadata"]["lang"] for hit in near["hits"]} == {"en"}
 
 
+def test_filters_without_a_question_list_rows(client):
+    """The first rows that fit, as `wordpipe query INDEX --where` lists them; without any condition the query is empty."""
+    every = client.get(
+        "/search", params={"q": "", "where": "lang is not null", "k": 1000, "format": "json", "passage": 60}
+    ).json()
+    chosen = {"f": json.dumps([["lang", "de"]]), "k": 1000, "format": "json", "passage": 60}
+    found = client.get("/search", params=chosen).json()
+    rows = [hit["row"] for hit in found["hits"]]
+    assert rows == [hit["row"] for hit in every["hits"] if hit["metadata"]["lang"] == "de"]
+    assert rows
+    assert len(found["passages"]) == len(rows)
+    second = client.get("/search", params={**chosen, "offset": 1, "k": 1, "count": True}).json()
+    assert ([hit["row"] for hit in second["hits"]], second["matches"]) == (rows[1:2], len(rows))
+    for params in ({}, {"q": " "}, {"f": "[]"}):
+        reply = client.get("/search", params=params)
+        assert reply.status_code == 400
+        assert reply.json()["error"]["message"].startswith("the query is empty")
+
+
 def test_facets_count_the_answers_of_a_question(client):
     every = client.get("/facets").json()
     found = client.get("/facets", params={"q": "BEES and iron"}).json()

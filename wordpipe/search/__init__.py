@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         write_index,
     )
     from wordpipe.search.field_columns import FieldColumns
-    from wordpipe.search.filters import RowFilter, rows_where
+    from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
         CANDIDATES,
         FEEDBACK,

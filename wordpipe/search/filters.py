@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.search.conditions import TABLE, fit_hint, locked_database, misfit, not_a_condition, understood
-from wordpipe.search.field_columns import Batches, FieldColumns
+from wordpipe.search.field_columns import FieldColumns
 from wordpipe.search.knn import Mask
 
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.05 s
@@ -114,23 +114,6 @@ def _ended_after(database: Any, seconds: float) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-
-
-def rows_where(condition: str, schema: pa.Schema, batches: Batches, rows: int, *, seconds: float = _SECONDS) -> Mask:
-    """Return which rows meet one condition, (N,) bool; see `RowFilter.rows`.
-
-    Args:
-        condition: an SQL expression over the columns.
-        schema: the columns that there are.
-        batches: gives the rows; it is called with the columns that the condition names.
-        rows: how many there are, N.
-        seconds: that the condition may take.
-    """
-    found = RowFilter(FieldColumns(schema, batches, rows), seconds=seconds)
-    try:
-        return found.rows(condition)
-    finally:
-        found.close()
 
 
 @contextmanager

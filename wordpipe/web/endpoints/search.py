@@ -72,7 +72,7 @@ def _within(conditions: Sequence[str], settings: ServeSettings) -> Sequence[str]
 
 
 def _question(text: str, settings: ServeSettings) -> str:
-    """Check the question of `/facets`, which may be blank."""
+    """Check a question that may be blank."""
     return checked_text(text, "the query", settings.max_chars) if text.strip() else ""
 
 
@@ -110,9 +110,10 @@ def _format_param() -> Any:
 class Search(Endpoint):
     """The hits of a query in an index or words."""
 
-    q: str = words_param(
-        "the query; for a words artifact, also an expression such as king - man + woman", "how do bees fly", "the query"
-    )
+    q: str = param(
+        "", "the query; for a words artifact, also an expression such as king - man + woman; empty: the first rows that fit "
+        "where and f", example="how do bees fly", each=True, check=_question, schema=TEXT,
+    )  # fmt: skip
     k: int = _hits_param()
     index: str | None = artifact_param("an index or a words artifact")
     f: Chosen = _chosen_param()
@@ -127,7 +128,9 @@ class Search(Endpoint):
     )
 
     def validate(self) -> None:
-        """Refuse explanations of too many hits, as each takes 10 ms. Raises ConfigError."""
+        """Refuse explanations of too many hits, as each takes 10 ms, and no query without a condition. Raises ConfigError."""
+        if not (self.q or self.f or self.options.where):
+            raise ConfigError("the query is empty", hint="write some words, or a condition")
         if self.options.explain:
             bounded("k with explain", self.k, 1, _MAX_EXPLAINED)
 
@@ -136,7 +139,8 @@ class Search(Endpoint):
         """Return the hits of each query for `/search`, and for a page the passages."""
         asked = items[0]
         options = _narrowed(at, asked.options, asked.f)
-        results = at.opened.query_all([one.q for one in items], asked.k, options)
+        found = iter(at.opened.query_all([one.q for one in items if one.q], asked.k, options))
+        results = [next(found) if one.q else _listed(at.opened, options, asked.k) for one in items]
         if asked.format != "json":
             return [_Found(result) for result in results]
         counts = at.opened.count_all([one.q for one in items], options) if asked.count else [None] * len(items)
@@ -266,6 +270,14 @@ def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
         raise ConfigError("a words artifact has no fields", where="f", expected="an index")
     lists = at.generation.remember("lists", partial(list_columns, at.opened))
     return options.model_copy(update={"where": condition(chosen, lists, options.where)})
+
+
+def _listed(opened: OpenArtifact, options: QueryOptions, k: int) -> QueryResult:
+    """Return the first rows that fit the condition of a search without a question."""
+    if not isinstance(opened, OpenIndex):
+        raise ConfigError("the query is empty", hint="write some words")
+    opened.check(options)
+    return opened.fulfilling(options, k)[0]
 
 
 def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:

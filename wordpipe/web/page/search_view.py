@@ -58,7 +58,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     status, facets = await ask("/facets", {"index": name, "values": str(_VALUES), **counted, **narrowed})
     # the hits
     hits: Inner = None
-    if asked or params.get("similar"):
+    if asked or params.get("similar") or (any(narrowed.values()) and status == 200):  # filters alone list rows
         hits = await _hits(params, ask, name, asked, narrowed)
     elif status != 200:
         hits = problem(facets)

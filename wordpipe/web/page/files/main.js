@@ -70,7 +70,7 @@ function search(view) {
     const counted = count(asked, signal, () => mine === number);
     const slow = setTimeout(() => mine === number && (status.textContent = "…"), LATER);
     try {
-      if (!asked.q.trim() && !asked.similar) {
+      if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
         const error = await counted;
         if (error) throw error;
         return mine === number && rest();
@@ -131,7 +131,7 @@ function search(view) {
     const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score)), border = lessRelatedFrom(groups);
     const act = {
       why: async (hit) => {
-        if (asked.similar) return hit;
+        if (asked.similar || !asked.q.trim()) return hit;
         const again = await get(path, {...params, k: Math.min(params.k, EXPLAINED), explain: 1}, giveUp.signal).catch(() => ({hits: []}));
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
