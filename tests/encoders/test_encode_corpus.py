@@ -25,6 +25,7 @@ from wordpipe.encoders import (
 )
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.search.settings import IndexSettings
+from wordpipe.tokens import WordSplitter
 
 # ---- units
 
@@ -254,3 +255,15 @@ def test_stored_vectors_are_taken_in_any_order(tmp_path):
 )
 def test_windows_count_words_by_spaces_and_by_characters_where_there_are_none(text: str, words: int) -> None:
     assert WordLengths(IndexSettings()).lengths([text]).tolist() == [words]
+
+
+def pieces_of(run: str) -> list[str]:
+    """Two characters of Chinese and Japanese, five of Thai."""
+    size = 2 if run[0] in "漢字カ" else 5
+    return [run[at : at + size] for at in range(0, len(run), size)]
+
+
+@given(st.lists(st.text("ab1.,'’-‐_éกท漢字カ́ \n\u3000\u00a0\u00ad\u200c\u200bکا", max_size=12), max_size=5))
+def test_words_counted_by_pieces_are_those_of_the_text(texts: list[str]) -> None:
+    expected = [len(WordSplitter(pieces_of)(text)) for text in texts]
+    assert WordLengths(IndexSettings()).lengths(texts + texts).tolist() == expected + expected

@@ -33,6 +33,7 @@ _ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
 _CHUNK_BYTES = 16 << 20  # so that a chunk of books needs no more memory than one of sentences
 _BLOCK_ROWS = 4096
+_REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64  # pieces whose words are counted once; characters
 _SHORT_WORDS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー々]")  # of scripts without spaces
 
 Keys: TypeAlias = NDArray[np.uint64]  # (N, 2), of N texts
@@ -90,6 +91,20 @@ class Lengths(Protocol):
         ...
 
 
+class _WordCounts(dict[str, int]):
+    """Piece of text without white space → its words, counted when it first comes: no word goes over white space."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._split = WordSplitter(_as_long_as_words)
+
+    def __missing__(self, piece: str) -> int:
+        count = len(self._split(piece))
+        if len(piece) <= _LONGEST_REMEMBERED:
+            self[piece] = count
+        return count
+
+
 class WordLengths:
     """A count of words, by which a corpus is cut into windows without an encoder, as with word vectors.
 
@@ -99,11 +114,14 @@ class WordLengths:
 
     def __init__(self, settings: UnitSettings) -> None:
         self.window, self.overlap = settings.word_window
-        self._split = WordSplitter(_as_long_as_words)
+        self._known = _WordCounts()
 
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Words of each text, (N,); in scripts without spaces a word is taken to be so many characters long."""
-        return np.fromiter((len(self._split(text)) for text in texts), np.int64, len(texts))
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        count = self._known.__getitem__
+        return np.fromiter((sum(map(count, text.split())) for text in texts), np.int64, len(texts))
 
 
 def _as_long_as_words(run: str) -> list[str]:
