@@ -294,7 +294,6 @@ LARGE_FILES = {
     "wordpipe/training/token_stream.py": "documents as one stream of ids, where words begin in it, and its blocks in an order",
     "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
     "wordpipe/stages/infer/generate.py": "texts that a model writes: a prompt continued, target texts of source texts",
-    "wordpipe/stages/search/query.py": "an opened index that answers: modes, feedback, what is not known, why a hit was found",
     "wordpipe/words/formats.py": "word vectors in the formats of other programs, read and written",
 }
 """File of more than 500 lines → its one idea, which parts of it would not tell."""

@@ -61,7 +61,8 @@ def _query(
     """Find the nearest neighbours of a text in an index, or of words in a words artifact.
 
     A folder of artifacts such as run, or of a project, is asked by the index in it: by `index` if it is there, else by the
-    only index with vectors, else by the only index of words alone.
+    only index with vectors, else by the only index of words alone. Several indexes before QUERY are asked as one index, with
+    one scale of scores.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or standard input, one per line; on a
     terminal you can type them, or with --where alone the first rows that match the condition are listed. From a pipe, every
@@ -90,10 +91,40 @@ def _query(
     # the artifact, which may have been left out
     if not os.path.lexists(artifact) and url_of(artifact) is None:
         raise _no_artifact(artifact, text)
-    with open_artifact(artifact, ("index", "words"), verify=verify) as opened:
-        if opened.path != artifact and not quiet and artifact.is_dir() and not is_artifact(artifact):
+    indexes, text = _several(artifact, text)
+    if len(indexes) > 1 and not quiet:
+        say(f"indexes: {', '.join(escaped(str(index)) for index in indexes)}")
+    with open_artifact([*indexes] if len(indexes) > 1 else artifact, ("index", "words"), verify=verify) as opened:
+        if (
+            len(indexes) == 1
+            and opened.path != artifact
+            and not quiet
+            and artifact.is_dir()
+            and not is_artifact(artifact)
+        ):
             say(f"index: {escaped(str(opened.path))}")
         print_answers(opened, options, text=text, queries=queries, k=k, form=form, quiet=quiet, count=count)
+
+
+def _several(artifact: Path, text: tuple[str, ...]) -> tuple[list[Path], tuple[str, ...]]:
+    """Return the indexes that a command line begins with, and its query, of which no index is a word."""
+    from wordpipe.artifacts import is_artifact
+
+    indexes = [artifact]
+    while text and is_artifact(Path(text[0])) and _is_index(Path(text[0])) and _is_index(indexes[-1]):
+        indexes, text = [*indexes, Path(text[0])], text[1:]
+    return indexes, text
+
+
+def _is_index(path: Path) -> bool:
+    """True if an artifact, or the folder of one, is an index."""
+    from wordpipe.artifacts import Artifact
+    from wordpipe.errors import WordpipeError
+    from wordpipe.stages import index_in
+
+    with suppress(WordpipeError), Artifact(index_in(path), ["index"], verify=False):
+        return True
+    return False
 
 
 def query_options(given: dict[str, Any]) -> QueryOptions:

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.models import OpenModel, model_of, open_model
     from wordpipe.stages.python_calls import Keyword, documented, keywords_of, public
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
-    from wordpipe.stages.search.answer_csv import CsvAnswers, csv_line
-    from wordpipe.stages.search.answer_list import less_related_from
+    from wordpipe.stages.search.answer_list import CsvAnswers, csv_line, less_related_from
     from wordpipe.stages.search.asked_query import ChosenMode, QueryResult, choose_modes
     from wordpipe.stages.search.index_in_folder import CONFIG, index_in
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
@@ -64,9 +63,10 @@ if TYPE_CHECKING:
         OpenTable,
         OpenWords,
     )
+    from wordpipe.stages.search.opening import open_artifact, query
     from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
-    from wordpipe.stages.search.query import OpenTextIndex, open_artifact, query
+    from wordpipe.stages.search.query import OpenTextIndex
     from wordpipe.stages.search.search_sources import (
         READ_BY,
         CachedSearch,

@@ -391,7 +391,7 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.search.search_sources:search_texts", python_name="search_texts",
             terminal="wordpipe.cli.query:search", needs_mb=560),
     Command(name="query", summary="Find the nearest neighbours of a text or a word.",
-            function="wordpipe.stages.search.query:query", terminal="wordpipe.cli.query:query", needs_mb=560),
+            function="wordpipe.stages.search.opening:query", terminal="wordpipe.cli.query:query", needs_mb=560),
     Command(name="serve", summary="Answer queries over HTTP with a web page and an API.",
             function="wordpipe.web.server:serve", terminal="wordpipe.cli.serve:serve", needs_mb=1_170),
     Command(name="generate", summary="Continue a text, or write a target text for a source text.",

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import damage_named, parse_array, parse_json_object
+from wordpipe.errors import ConfigError
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
@@ -96,6 +97,28 @@ class LexicalIndex(WordLookup):
         old = Counted(self.terms, self.postings, self.words)
         new, lost = counted(texts, self.analyser), counted(gone, self.analyser)
         found = merged(old, new, lost, old_rows_N)
+        return replace(self, terms=found.terms, postings=found.postings, words=found.words, _files=None)
+
+    def joined(self, others: Sequence["LexicalIndex"]) -> "LexicalIndex":
+        """Return the lexical index of these texts and then those of others: the bytes as if built of all in its language.
+
+        Raises:
+            ConfigError: an index has other words: of another language, or with other settings.
+        """
+        from wordpipe.search.lexical.counting import Counted, counted, merged
+
+        found = Counted(self.terms, self.postings, self.words)
+        for other in others:
+            if (self.settings, self.stems) != (other.settings, other.stems):
+                what = "indexes with words of different languages or settings have no common scale of scores"
+                got = " and ".join(f"{one.settings.language} ({_settings_of(one)})" for one in (self, other))
+                hint = "ask each index by itself, or make them with the same --language"
+                raise ConfigError(what, got=got, hint=hint)
+            if not within(other.postings.rows, len(other)):
+                raise strangers()
+            rows_N = np.append(np.arange(len(found.postings.lengths)), np.full(len(other), -1))
+            more = Counted(other.terms, other.postings, other.words)
+            found = merged(found, more, counted((), self.analyser), rows_N)
         return replace(self, terms=found.terms, postings=found.postings, words=found.words, _files=None)
 
     def scores(self, query: str) -> Floats:
@@ -415,6 +438,11 @@ class LexicalIndex(WordLookup):
             for term in zip(query.numbers.tolist(), weights, strict=True):
                 self._look_up(found, scores_C, 0.0, *term)
         return best_of(found, scores_C, k)
+
+
+def _settings_of(index: LexicalIndex) -> str:
+    """Return the settings of a lexical index beside its language."""
+    return f"{'stems' if index.stems else 'whole words'}, k1 {index.settings.k1:g}, b {index.settings.b:g}"
 
 
 def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:

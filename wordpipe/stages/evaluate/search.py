@@ -34,7 +34,8 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.evaluate.inputs import decoded, evaluation_of, json_rows, read_whole, refuse_repeats, table_rows
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
-from wordpipe.stages.search.query import OpenTextIndex, open_artifact
+from wordpipe.stages.search.opening import open_artifact
+from wordpipe.stages.search.query import OpenTextIndex
 from wordpipe.stages.sources import refuse_artifacts
 from wordpipe.wording import counted
 

@@ -97,7 +97,7 @@ def open_passages(
             expected="either an index or passages",
         )
     if index is not None:
-        from wordpipe.stages.search.query import open_artifact
+        from wordpipe.stages.search.opening import open_artifact
 
         with open_artifact(index, "index", verify=verify) as opened:
             yield lambda question: opened.query(question, read)

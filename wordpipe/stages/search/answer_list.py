@@ -1,22 +1,34 @@
-"""The list of a query's answers: the rows that match at all, counted or sorted by a field; answers that are merely near.
+"""The list of a query's answers: the rows that match at all, counted or sorted by a field; answers merely near; CSV.
 
 As by vectors every row has a score, a row matches by its words: what a search by words lists.
 """
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wordpipe.artifacts import is_ours, read_schema, user_name
 from wordpipe.errors import ConfigError
 from wordpipe.search import RELATED, Hits, LexicalIndex, Result
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
+from wordpipe.stages.search.opened_artifact import OpenArtifact
+from wordpipe.wording import safe_text
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.query import OpenTextIndex
 
 _ROUNDING = 1e-6
+_FORMULA = re.compile("[=+\\-@\t\r＝＋－＠]")  # the wide ones, too
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*")
+_DIGITS = 6  # of a score
+_OF_WORDS = ("rank", "score", "word", "count")
+_OF_TEXTS = ("rank", "score", "id", "title", "text", "place")
 
 
 def matching_rows(index: "OpenTextIndex", asked: Asked, options: QueryOptions) -> Mask:
@@ -101,3 +113,78 @@ def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:
     related = [bool(hit.get("related", True)) for hit in hits]
     place = len(related) - next((n for n, one in enumerate(reversed(related)) if one), len(related))
     return place if place < len(related) else None
+
+
+class CsvAnswers:
+    """A writer of hits as the lines of a table in CSV (RFC 4180), for spreadsheets and data frames: all fields.
+
+    A spreadsheet takes a cell that begins with one of `= + - @` for a formula, which may send what stands beside it to
+    somebody: texts of others are no formulas, so such a text has an apostrophe before it, which spreadsheets take for "this is
+    text". Numbers are as they are.
+
+    Args:
+        opened: what was asked.
+        titled: whether the first column is the query.
+        explained: whether the last column is the explanation of the score, as JSON.
+    """
+
+    def __init__(self, opened: OpenArtifact, *, titled: bool = False, explained: bool = False) -> None:
+        self._titled, self._explained = titled, explained
+        parts: list[OpenArtifact] = getattr(opened, "parts", [opened])
+        columns = [column for part in parts for column in read_schema(part.artifact, part.kind)]
+        is_texts = any(column.name == "doc_id" for column in columns)
+        self._own = [*(_OF_TEXTS if is_texts else _OF_WORDS), *(["index"] if len(parts) > 1 else [])]
+        names = [*dict.fromkeys(user_name(one) for one in columns if not is_ours(one))] if is_texts else []
+        self._fields = {name: name for name in names}
+        taken = {"query", "explain", *self._own}
+        for name in names:
+            while self._fields[name] in taken:
+                self._fields[name] = f"metadata.{self._fields[name]}"
+            taken.add(self._fields[name])
+
+    @property
+    def header(self) -> str:
+        """The line with the names of the columns."""
+        names = [*(["query"] if self._titled else []), *self._own, *self._fields.values()]
+        return csv_line([*names, *(["explain"] if self._explained else [])])
+
+    def lines(self, query: str, hits: Iterable[Mapping[str, Any]]) -> str:
+        """Return a line for each hit of a query."""
+        return "".join(csv_line(self._cells(query, hit)) for hit in hits)
+
+    def _cells(self, query: str, hit: Mapping[str, Any]) -> list[Any]:
+        """Return the values of the columns for one hit."""
+        score = None if hit.get("score") is None else round(float(hit["score"]), _DIGITS)
+        own = {**hit, "score": score, "place": csv_place(hit)}
+        metadata = hit.get("metadata") or {}
+        values = [own.get(name) for name in self._own] + [metadata.get(name) for name in self._fields]
+        return [*([query] if self._titled else []), *values, *([hit.get("explain")] if self._explained else [])]
+
+
+def csv_line(values: Sequence[Any]) -> str:
+    r"""Return values as one line of CSV, which ends in CR LF; a missing one is empty, lists and objects are JSON.
+
+    >>> csv_line([1, 0.5, None, True, "a, b", "=SUM(A1)", "-3", -3, ["x"]])
+    '1,0.5,,true,"a, b",\'=SUM(A1),-3,-3,"[""x""]"\r\n'
+    """
+    line = io.StringIO()
+    csv.writer(line).writerow([_cell(value) for value in values])
+    return line.getvalue()
+
+
+def csv_place(hit: Mapping[str, Any]) -> str:
+    """Return the place of a hit for CSV: source#anchor:line; empty where it has no source."""
+    if not hit.get("source"):
+        return ""
+    anchor = str(hit.get("anchor") or "").removeprefix("#")
+    return f"{hit['source']}{f'#{anchor}' if anchor else ''}:{hit['line']}"
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as it stands in a cell of CSV."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, bool | list | dict):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    text = safe_text(str(value))
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

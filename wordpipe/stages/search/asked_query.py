@@ -1,9 +1,9 @@
 """A query as it is searched for: operators and the rows that they allow, corrected and unfinished words, mode, result."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,16 @@ class Asked:
         return self.rows is None and not self.prefixes
 
 
+class RowsReader(Protocol):
+    """A reader of single rows."""
+
+    def fetch(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return some rows."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+
 class AskedRows:
     """The rows of an index that queries ask for.
 
@@ -54,16 +64,25 @@ class AskedRows:
         columns: of its rows.
         lexical: the words of its rows.
         titled: whether titles are searched with their texts.
+        texts: reads them; None: they are read from the artifact.
 
     Attributes:
         fields: those that `field:value` may name, and what their values are.
     """
 
-    def __init__(self, artifact: Artifact, columns: FieldColumns, lexical: LexicalIndex, *, titled: bool) -> None:
+    def __init__(
+        self,
+        artifact: Artifact,
+        columns: FieldColumns,
+        lexical: LexicalIndex,
+        *,
+        titled: bool,
+        texts: RowsReader | None = None,
+    ) -> None:
         self.columns, self.lexical = columns, lexical
         kinds = {one.name: field_kind(one.type) for one in columns.schema if not is_json(one)}
         self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
-        self._texts = RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
+        self._texts = texts or RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
         self._remembered: dict[Clause, Mask] = {}
 
     def read(self, text: str, options: QueryOptions) -> Asked:
@@ -92,6 +111,10 @@ class AskedRows:
     def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
         """Return the texts of R rows, ascending, each with its title where titles are searched."""
         return [tuple(value or "" for value in row.values()) for row in self._texts.fetch(rows_R.tolist())]
+
+    def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the texts of some rows, ascending, by the names of their columns."""
+        return self._texts.fetch(rows)
 
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field of all rows."""

@@ -1,11 +1,10 @@
 """`wordpipe query`: an index over texts, searched by vectors, by words, or by both; a table of words or an index over one."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,13 @@ import numpy.typing as npt
 from wordpipe.artifacts import (
     ENCODER,
     MANIFEST,
-    Artifact,
     BundledFiles,
-    Kind,
     read_fact,
     refuse_without_vectors,
     row_count,
 )
 from wordpipe.encoders import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
 from wordpipe.errors import ArtifactError, ConfigError, NothingFound
-from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -36,126 +32,24 @@ from wordpipe.search import (
     score_range,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.python_calls import printable, public
+from wordpipe.stages.python_calls import printable
 from wordpipe.stages.search.answer_list import mark_related, matching_rows, sorted_answers
-from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryKeywords, QueryResult, choose_modes
-from wordpipe.stages.search.index_in_folder import index_in
+from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryResult, choose_modes
 from wordpipe.stages.search.opened_artifact import (
-    OpenArtifact,
     OpenIndex,
 )
 from wordpipe.stages.search.opened_words_and_tables import (
     Floats,
-    OpenClusters,
-    OpenEncoder,
-    OpenSentences,
-    OpenTable,
-    OpenWordIndex,
-    OpenWords,
     encode_texts,
 )
 from wordpipe.stages.search.row_facts import document_numbers, reads_titles
-from wordpipe.storage import as_path
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
 
+
 _BUILD_AGAIN = "build the index again with: wordpipe index"
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
-
-
-@overload
-def open_artifact(path: str | os.PathLike[str], kind: Literal["index"], *, verify: bool = True) -> OpenIndex: ...
-@overload
-def open_artifact(path: str | os.PathLike[str], kind: Literal["words"], *, verify: bool = True) -> "OpenWords": ...
-@overload
-def open_artifact(path: str | os.PathLike[str], kind: Literal["model"], *, verify: bool = True) -> OpenEncoder: ...
-@overload
-def open_artifact(
-    path: str | os.PathLike[str], kind: Literal["sentences"], *, verify: bool = True
-) -> OpenSentences: ...
-@overload
-def open_artifact(path: str | os.PathLike[str], kind: Literal["clusters"], *, verify: bool = True) -> OpenClusters: ...
-@overload
-def open_artifact(
-    path: str | os.PathLike[str], kind: Literal["corpus", "tokens"], *, verify: bool = True
-) -> OpenTable: ...
-@overload
-def open_artifact(
-    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
-) -> OpenArtifact: ...
-
-
-@public(name="open")
-def open_artifact(
-    path: str | os.PathLike[str], kind: Kind | tuple[Kind, ...] | None = None, *, verify: bool = True
-) -> OpenArtifact:
-    """Open an artifact to query, to encode texts, to look words up, to read rows. Use it as a context, or close the artifact.
-
-    All can be read with `batches`. An index answers `query`; it encodes texts with the encoder that it carries. Words answer
-    `query` (`king - man + woman`) and `neighbours`; `words["bee"]` is a vector. Sentences and models `encode` texts. Clusters
-    have `labels` and `members`.
-
-    Args:
-        path: the artifact's folder; with kind "index" also a folder of artifacts, or of a project, whose index is opened:
-            the artifact `index`, else the only index with vectors, else the only one of words alone.
-        kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
-        verify: check its hashes first.
-
-    Raises:
-        ArtifactError: missing, corrupt, or of another kind.
-
-    Example:
-        >>> with wordpipe.open("run/index") as index:
-        ...     hits = index.query("why does the sea have tides", k=3)
-        ...     vectors = index.encode(["the moon", "a kettle"])
-        >>> len(hits), vectors.shape
-        (3, (2, 32))
-        >>> with wordpipe.open("run/words", "words") as words:
-        ...     words["water"].shape, "water" in words
-        ((24,), True)
-    """
-    kinds: tuple[Kind, ...] = (kind,) if isinstance(kind, str) else kind or ()
-    artifact = Artifact(index_in(as_path(path)) if "index" in kinds else path, kinds, verify=verify)
-    if artifact.kind == "index":
-        need_address_space(ADDRESS_SPACE["query index"])
-        return OpenWordIndex(artifact) if artifact.fact("of", str) == "words" else OpenTextIndex(artifact)
-    openers = {"words": OpenWords, "model": OpenEncoder, "sentences": OpenSentences, "clusters": OpenClusters}
-    return openers.get(artifact.kind, OpenTable)(artifact)
-
-
-@public(QueryOptions)
-def query(
-    index: str | os.PathLike[str], text: str, k: int = 10, *, verify: bool = True, **options: Unpack[QueryKeywords]
-) -> list[dict[str, Any]]:
-    """Search an index, or a table of words, for one query: open the artifact, search, close the artifact.
-
-    For many questions `open` it once: what is read of an index stays in memory until it is closed.
-
-    Args:
-        index: an index or words artifact, or a folder of artifacts, or of a project; see `open`.
-        text: the query; of words, a word or an expression such as `king - man + woman`; a blank one with `where` lists the
-            first rows of which it is true.
-        k: hits wanted.
-        verify: check the artifact's hashes first.
-        options: fields of `QueryOptions`.
-
-    Returns:
-        The best first, each a dict: rank, score, row, id (yours, where the records had one), title, text, source, line and
-        metadata (the other fields of the record), or, of words, word and count. An empty list where nothing is found.
-
-    Raises:
-        ConfigError: no such option, or one that cannot be.
-        ArtifactError: missing, corrupt, or nothing that can be asked.
-
-    Example:
-        >>> hits = wordpipe.query("run/index", "why does the sea have tides", k=3)
-        >>> [hit["rank"] for hit in hits], "score" in hits[0], "source" in hits[0]
-        ([1, 2, 3], True, True)
-    """
-    QueryOptions.make(options)  # before the index is opened
-    with open_artifact(index, ("index", "words"), verify=verify) as opened:
-        return opened.query(text, k, **options)
 
 
 class OpenTextIndex(OpenIndex):
@@ -209,6 +103,19 @@ class OpenTextIndex(OpenIndex):
     def asked_rows(self) -> AskedRows:
         """The reader of queries."""
         return AskedRows(self.artifact, self.columns, self.lexical, titled=self._titled)
+
+    @property
+    def encoder_digest(self) -> object:
+        """The digest of the encoder that made the vectors; None where it is not known."""
+        return self._of("encoder").get("digest")
+
+    def row_reader(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Return some rows, ascending, in the form of hits."""
+        return [self._shown(row) for row in self._reader.fetch(rows)]
+
+    def facts_of(self, name: str) -> dict[str, Any]:
+        """Return a fact of the index that holds others; nothing where there is none."""
+        return self._of(name)
 
     @property
     def _has_words(self) -> bool:

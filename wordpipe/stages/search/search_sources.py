@@ -38,7 +38,7 @@ from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import OpenIndex
-from wordpipe.stages.search.query import open_artifact
+from wordpipe.stages.search.opening import open_artifact
 from wordpipe.stages.sources import as_list, entries_of, prepared
 from wordpipe.storage import cache_folder, url_of
 
