@@ -1,0 +1,37 @@
+"""The number of words by which windows are cut: counted by Arrow, and the same as the word splitter's in every script."""
+
+import random
+
+import numpy as np
+
+from wordpipe.encoders import WordLengths
+from wordpipe.search.settings import IndexSettings
+from wordpipe.tokens import WordSplitter
+
+LETTERS = [
+    *map(chr, range(32, 0x250)),
+    *"’‐\u0300\u0301бё\u0627\u0628\u0905\u093c가中あกー々\u00ad\u200b٠०𝐀Ａ",
+    "\n",
+    "\t",
+]
+
+
+def pieces(run: str) -> list[str]:
+    """Return a run of a script without spaces in pieces as long as a word."""
+    size = 2 if run[0] in "中あー々" else 5
+    return [run[at : at + size] for at in range(0, len(run), size)]
+
+
+def test_arrow_counts_the_words_that_the_splitter_finds():
+    rng = random.Random(random.SystemRandom().randrange(1 << 30))
+    texts = ["".join(rng.choices(LETTERS, k=rng.randrange(40))) for _ in range(5_000)]
+    split = WordSplitter(pieces)
+    expected = [len(split(text)) for text in texts]
+    found = WordLengths(IndexSettings.make({})).lengths(texts)
+    wrong = [ascii(text) for text, a, b in zip(texts, found.tolist(), expected, strict=True) if a != b]
+    assert not wrong, wrong[:3]
+
+
+def test_numbers_signs_and_apostrophes():
+    texts = ["The sea-bed isn't at 3.5 km.", "1,000 or 1.000.000", "", "...", "naïve café, l’été", "don't--stop"]
+    assert np.array_equal(WordLengths(IndexSettings.make({})).lengths(texts), [6, 3, 0, 0, 3, 2])
