@@ -1,4 +1,4 @@
-"""The number of words by which windows are cut: counted by Arrow, and the same as the word splitter's in every script."""
+"""The number of words by which windows are cut: the same as the word splitter finds, in every script."""
 
 import random
 
@@ -22,7 +22,7 @@ def pieces(run: str) -> list[str]:
     return [run[at : at + size] for at in range(0, len(run), size)]
 
 
-def test_arrow_counts_the_words_that_the_splitter_finds():
+def test_as_many_words_as_the_splitter_finds():
     rng = random.Random(random.SystemRandom().randrange(1 << 30))
     texts = ["".join(rng.choices(LETTERS, k=rng.randrange(40))) for _ in range(5_000)]
     split = WordSplitter(pieces)

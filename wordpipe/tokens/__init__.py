@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         vocabulary_of,
     )
     from wordpipe.tokens.words import (
+        ASCII_WORD_PATTERN,
         SPACED_LETTER,
         UNSPACED_SCRIPTS,
         UNSPACED_START,
