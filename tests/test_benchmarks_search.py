@@ -191,3 +191,28 @@ def test_conditions_are_new_each_time_and_all_kinds_are_timed(tmp_path, monkeypa
     assert len(found["conditions"]) == 3 * (len(filters.CONDITIONS) + len(filters.FIELD_VALUES))
     assert {*found["facets_ms"]} == {"first", "all rows", "under a question", "under a new condition", "under choices"}
     assert {*found["first_use_ms"]} == {"year", "month", "lang", "name", "rank", "score", "labels"}
+
+
+def test_search_by_words_runs_from_end_to_end(tmp_path):
+    """Every side finds the text that the question stands in alone; of what is not installed the name is said."""
+    words_search = import_module("words_search")
+    (tmp_path / "wiki").mkdir()
+    lines = [f"The ship number{n} sailed from the harbour with its cargo{n}. It came back." for n in range(60)]
+    (tmp_path / "wiki" / "train.txt").write_text("\n".join(lines), encoding="utf-8")
+    titled = words_search.records_of(tmp_path / "wiki" / "train.txt", 50)
+    assert (len(titled), titled[3]) == (50, ("The ship number3", lines[3].partition(" It")[0]))
+    assert words_search.prose_of(tmp_path / "wiki" / "train.txt", 100)[0] == ("", lines[0])
+    questions = words_search.questions_of(lines)
+    assert len(questions) == 200
+    plain = [line.replace(".", "") for line in lines]
+    assert all(any(asked in line for line in plain) for asked in questions)
+    for side in ("wordpipe", "fts5"):
+        (folder := tmp_path / side).mkdir()
+        found = words_search.run_side(side, lines, ["cargo7", "nothing"], folder, answers=True)
+        assert [row for row, _ in found["answers"][0]] == [7]
+        assert found["answers"][1] == []
+        (folder := tmp_path / f"{side}-timed").mkdir()
+        assert words_search.run_side(side, lines, ["cargo7"], folder, answers=False).keys() == {
+            "build_cpu_s", "disk_of_text", "ms", "ms_p95",
+        }  # fmt: skip
+    assert "error" in words_search.run_side("wordpipe", lines, ["cargo7"], tmp_path / "wordpipe", answers=True)

@@ -405,6 +405,38 @@ def _scored(metrics: dict[str, Any], against: dict[str, Any] | None, system: str
     return f"**{shown}**" if better else shown
 
 
+_WORD_SIDES = {"wordpipe": "wordpipe", "fts5": "SQLite FTS5, porter", "bm25s": "bm25s", "tantivy": "tantivy"}
+
+
+def words_search() -> str:
+    """Search by words beside other programs."""
+    found = result("words_search")
+    kinds, scores = found["texts"], found["ndcg_at_10"]
+    rows = []
+    for side in kinds["records"]["sides"]:
+        cells = [
+            f"{one['build_cpu_s']:.1f} s, {one['disk_of_text']:.1f} ×, {one['ms']:.1f} ms"
+            for one in (kind["sides"][side] for kind in kinds.values())
+        ]
+        rows.append([_WORD_SIDES[side], *cells, *(f"{100 * one[side]:.1f}" for one in scores["collections"].values()),
+                     f"{100 * scores['mean'][side]:.1f}"])  # fmt: skip
+    names = [f"{one['texts']:,} {name}, {one['mb']:.0f} MB" for name, one in kinds.items()]
+    head = ["words alone", *names, *(_COLLECTIONS[name] for name in scores["collections"]), "mean"]
+    whole = " and ".join(
+        f"{one['command']['index_cpu_s']:.1f} s on the {name} ({one['command']['index_unmeasured_cpu_s']:.1f} s with "
+        f"`--endings remove`, {one['command']['disk_of_text']:.1f} × the text on disk, {one['command']['ms']:.1f} ms a query)"
+        for name, one in kinds.items()
+    )
+    text = (
+        "Columns of texts: processor time for indexing, disk as a multiple of the text, with the text, and median processor "
+        "time of a warm query with reading 10 texts. FTS5 and tantivy search for the small words of queries (*of the*), too. "
+        "Other columns: nDCG@10 × 100. The whole command `wordpipe index CORPUS`, "
+        f"with the start of Python, takes {whole}."
+    )
+    runs = f" The figures were {found['remark']}." if found.get("remark") else ""
+    return f"{table(head, rows)}\n\n{text}{runs} {source('words_search', found=found)}"
+
+
 def search() -> str:
     """Kinds of index and other libraries."""
     found = result("search")
@@ -473,7 +505,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
     "model-speed": model_speed, "gpu-speed": gpu_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval,
-    "search": search,
+    "words-search": words_search, "search": search,
     "index-update": index_update, "query-modes": query_modes, "int8": int8, "demo": demo,
 }  # fmt: skip
 """Parts of pages, by the names that pages call them by."""
