@@ -12,6 +12,7 @@ import pytest
 import wordpipe
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.stages.corpus import ingest as ingesting
 
 Record = tuple[str, int]
 """What a record says: its text and its year."""
@@ -176,6 +177,7 @@ def test_records_leave_by_their_ids_and_stay_out(corpus, cli):
     assert said.code == 0
     assert "1 id is not in the corpus: nowhere" in said.err
     assert "1 record removed" in said.err
+    assert "next: wordpipe index c -o ./words-index --update" in said.err
     assert records_of().keys() == {"b", "c"}
     write("one.tsv", ONE | {"a": ("Other words.", 1), "e": ("New.", 3)})
     said = cli("ingest", "one.tsv", "-o", "c", "--update", "--valid", "0")
@@ -453,6 +455,22 @@ def test_a_chain_of_changes_that_are_killed_and_repeated_is_a_fresh_build(seed, 
     assert killed
     assert_index_as_made_anew()
     assert_as_fresh(model)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+def test_a_chain_of_changes_of_tables_in_pieces(seed, here, cli, monkeypatch):
+    """Pieces of a large table are copied and replaced as whole ones are."""
+    monkeypatch.setattr(ingesting, "PART_BYTES", 150)
+
+    def do(*command: str) -> None:
+        done = cli(*command)
+        assert done.code == 0, done.err
+
+    model = Model(random.Random(seed), do)
+    model.begin()
+    for _ in range(6):
+        model.step()
+        assert records_of() == model.records
 
 
 def digest_of(command: tuple[str, ...]) -> str | None:

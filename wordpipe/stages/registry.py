@@ -152,6 +152,10 @@ _MAKERS: tuple[Command, ...] = (
         example="wordpipe ingest data/sample -o run/corpus",
         next=_after(
             "wordpipe tokenize {output} -o {parent}/tokens",
+            **dict.fromkeys(
+                ("records_added", "records_replaced", "records_removed"),
+                "wordpipe index {output} -o {parent}/words-index --update",
+            ),
             labels="wordpipe train classifier {output} --init MODEL -o {parent}/classifier",
             tags="wordpipe train tagger {output} --init MODEL -o {parent}/tagger",
         ),
