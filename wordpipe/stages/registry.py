@@ -138,6 +138,7 @@ _ENCODER = Argument(
 
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
 _PIPELINES = "Whole pipelines"
+_CHANGES = ("records_added", "records_replaced", "records_removed")
 _MAKERS: tuple[Command, ...] = (
     Maker(
         name="ingest",
@@ -152,10 +153,7 @@ _MAKERS: tuple[Command, ...] = (
         example="wordpipe ingest data/sample -o run/corpus",
         next=_after(
             "wordpipe tokenize {output} -o {parent}/tokens",
-            **dict.fromkeys(
-                ("records_added", "records_replaced", "records_removed"),
-                "wordpipe index {output} -o {parent}/words-index --update",
-            ),
+            **dict.fromkeys(_CHANGES, "wordpipe index {output} -o {parent}/words-index --update"),
             labels="wordpipe train classifier {output} --init MODEL -o {parent}/classifier",
             tags="wordpipe train tagger {output} --init MODEL -o {parent}/tagger",
         ),
