@@ -216,3 +216,24 @@ def test_search_by_words_runs_from_end_to_end(tmp_path):
             "build_cpu_s", "disk_of_text", "ms", "ms_p95",
         }  # fmt: skip
     assert "error" in words_search.run_side("wordpipe", lines, ["cargo7"], tmp_path / "wordpipe", answers=True)
+
+
+def test_titles_are_typed_from_the_third_letter_on():
+    typing = import_module("letter_by_letter")
+    assert [*typing.typed_states("A big fox")] == [
+        ("A b", "big"), ("A bi", "big"), ("A big", "big"), ("A big ", "big"), ("A big f", "fox"), ("A big fo", "fox"),
+        ("A big fox", "fox"),
+    ]  # fmt: skip
+
+
+def test_misspelt_words_are_no_words_and_the_vocabulary_grows():
+    spelling = import_module("spelling")
+    counts = spelling.Counter({"kitchen": 9, "window": 5, "harbour": 4})
+    words = spelling.grown(counts, 8)
+    assert len(words) == 8
+    assert words["kitchen"] == 9
+    asked = spelling.misspelt(counts, words, 20)
+    assert len(asked) == 20
+    assert all(wrong not in words and meant in counts for wrong, meant in asked)
+    suggest = spelling.ours(words)
+    assert [*suggest("kitchne")][:1] == ["kitchen"]

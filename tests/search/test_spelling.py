@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.search import LexicalIndex, Speller, WordTable, slips_between
+from wordpipe.search import LexicalIndex, Speller, WordTable, slips_between, slips_of_all
 from wordpipe.search.settings import LexicalSettings
 
 short = st.text("abc", max_size=6)
@@ -40,13 +40,14 @@ written = st.dictionaries(st.text("abcd", min_size=2, max_size=9), st.integers(1
 
 
 @given(words=written, word=st.text("abcd", min_size=4, max_size=9))
-def test_near_words_are_all_of_one_slip_and_those_of_two_that_begin_alike(words, word):
-    """The nearest, then the most frequent go first; of long words two letters may be wrong, but not the first."""
+def test_near_words_begin_alike_and_have_one_slip_else_another_beginning_else_two_slips(words, word):
+    """The most frequent go first; of long words two letters may be wrong, but not the first."""
     words.pop(word, None)
-    one = [other for other in words if slips(word, other) == 1]
+    near = [other for other in words if slips(word, other) == 1]
+    one = [other for other in near if other[0] == word[0]] or near
     two = [other for other in words if slips(word, other) == 2 and other[0] == word[0] and len(word) >= 6]
     ranked = sorted(one, key=lambda other: (-words[other], other))
-    ranked += sorted(two, key=lambda other: (-words[other], other)) if len(one) < 3 else []
+    ranked += sorted(two, key=lambda other: (-words[other], other)) if not one else []
     assert Speller(table(words)).near(word) == ranked[:3]
 
 
@@ -134,3 +135,25 @@ def test_a_beginning_is_found_with_marks_and_without(prefix, rows):
     sure_N, other_N = index.beginning(prefix)
     assert np.flatnonzero(sure_N | other_N).tolist() == rows
     assert sorted(index.best([index.read("", (prefix,))], 9)[0].rows.tolist()) == rows
+
+
+@given(
+    st.text("abcдё", min_size=1, max_size=8),
+    st.lists(st.text("abcдё", min_size=1, max_size=9), max_size=6),
+    st.sampled_from([1, 2]),
+)
+def test_slips_of_many_words_are_those_of_each(one, others, most):
+    found = slips_of_all(one, others, most).tolist()
+    assert [min(slips, most + 1) for slips in found] == [slips_between(one, other, most) for other in others]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("kitchn", "kitchen"), ("kitcehn", "kitchen"), ("ktichen", "kitchen"), ("itchen", "kitchen"), ("bitchen", "kitchen"),
+     ("kitchne", "kitchen"), ("kitchenn", "kitchen"), ("ikthen", ""), ("wirdow", "window"), ("wondiw", "window"),
+     ("वायिलन", "वायलिन")],
+)  # fmt: skip
+def test_a_slip_at_any_place_is_mended(wrong, meant):
+    words = sorted(["kitchen", "window", "harbour", "mountain", "वायलिन"])
+    table = WordTable.of((word.encode(), number, 3) for number, word in enumerate(words))
+    assert Speller(table).near(wrong)[:1] == ([meant] if meant else [])

@@ -12,13 +12,13 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.knn import Rows
 from wordpipe.search.lexical.postings import Int32s, Terms
 
 _SHORTEST, _LONGEST = 4, 32  # letters of a word that is corrected
 _TWO_SLIPS = 6  # letters of a word in which two letters may be wrong
 _LEAST_PART = 3  # letters of each half of a word that was written without its space
 _SHOWN = 3  # words that are offered for another
+_FEW = 8  # words that are compared one by one
 _REMEMBERED = 4_096  # words whose corrections are kept: typing repeats the same words
 _END = b"\xff"  # after every byte of UTF-8
 
@@ -72,8 +72,9 @@ class WordTable:
 class Speller:
     """A finder of the words that a misspelt word was meant to be.
 
-    A word that one slip makes of it goes before one that two make: a letter too many, too few, another one, or two letters in
-    the wrong order. Of words that are as near, the more frequent one goes first.
+    A slip is a letter too many, too few, another one, or two letters in the wrong order. Words that one slip makes are looked
+    for first among those that begin alike, then among all; those that two slips make, only where there are none. Of words that
+    are as near, the more frequent one goes first.
 
     Source: Damerau 1964, "A technique for computer detection and correction of spelling errors": four in five misspelt words
     have one slip.
@@ -82,7 +83,7 @@ class Speller:
     table: WordTable
     _found: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     # first byte → lengths and letters of the words that begin with it
-    _heads: dict[int, tuple[slice, Rows, npt.NDArray[np.uint64]]] = field(
+    _heads: dict[int, tuple[slice, Int32s, npt.NDArray[np.uint64]]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -108,43 +109,53 @@ class Speller:
     def _near(self, word: str) -> Iterator[str]:
         if not _SHORTEST <= len(word) <= _LONGEST or not _is_letters(word):
             return
-        found = self._one_slip(word) if word.isascii() else {}
-        if len(found) < _SHOWN and (not word.isascii() or len(word) >= _TWO_SLIPS):
-            most = 2 if len(word) >= _TWO_SLIPS else 1
-            found |= {other: slips for other, slips in self._begun_alike(word, most).items() if other not in found}
+        found = self._begun_alike(word, 1)
+        if not found and word.isascii():
+            found = self._other_begin(word)
+        if not found and len(word) >= _TWO_SLIPS:
+            found = self._begun_alike(word, 2)
         ranked = sorted(found, key=lambda other: (found[other], -self.table.count_of(other), other))
         yield from ranked[:_SHOWN]
 
-    def _one_slip(self, word: str) -> dict[str, int]:
-        """Return the words that one slip makes of a word of ASCII letters."""
-        cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-        slips = [a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1] + [a + b[1:] for a, b in cuts if b]
-        slips += [a + letter + b[skip:] for a, b in cuts for letter in ascii_lowercase for skip in (1, 0)]
-        unique = [*dict.fromkeys(slips)]
+    def _other_begin(self, word: str) -> dict[str, int]:
+        """Return the words that one slip at the first letter makes of a word of ASCII letters."""
+        slips = [word[1] + word[0] + word[2:], word[1:]]
+        slips += [letter + rest for letter in ascii_lowercase for rest in (word, word[1:])]
+        unique = [slip for slip in dict.fromkeys(slips) if slip != word]
         return {slip: 1 for slip, at in zip(unique, self.table.words.find_all(unique).tolist(), strict=True) if at >= 0}
 
     def _begun_alike(self, word: str, most: int) -> dict[str, int]:
         """Return the words with the same first letter that at most so many slips make of a word, with their number."""
         written = word.encode("utf-8", "replace")
         here, lengths_H, letters_H = self._head(written[0])
-        # two slips change the length by two letters, and at most four letters of all that occur
+        # two slips change the length by two letters, and at most four letters of all that occur: those that do not change the
+        # length, each two of them
         width = 1 if word.isascii() else 2
         own = np.bitwise_or.reduce(_bits(np.frombuffer(written, np.uint8)))
-        apart = np.bitwise_count(letters_H ^ own)
-        close = (np.abs(lengths_H - len(written)) <= most * width) & (apart <= 2 * most * width)
-        places = np.flatnonzero(close) + here.start
-        others = [self.table.words[at].decode("utf-8", "replace") for at in places.tolist()]
-        slips = [(other, slips_between(word, other, most)) for other in others]
-        return {other: number for other, number in slips if number <= most}
+        longer = np.abs(lengths_H - len(written))
+        close = np.flatnonzero(longer <= most * width)
+        changed = np.bitwise_count(letters_H[close] ^ own)
+        places = close[changed <= 2 * most * width - (longer[close] if width == 1 else 0)] + here.start
+        words = [self.table.words[at] for at in places.tolist()]
+        if most == 1:  # the first half, or the second, is as it was meant to be
+            half = len(word) // 2
+            first, second = word[: half - 1].encode("utf-8", "replace"), word[half:].encode("utf-8", "replace")
+            words = [one for one in words if one.endswith(second) or one.startswith(first)]
+        others = [one.decode("utf-8", "replace") for one in words]
+        if len(others) < _FEW:
+            each = {other: slips_between(word, other, most) for other in others}
+            return {other: number for other, number in each.items() if number <= most}
+        slips = slips_of_all(word, others, most).tolist()
+        return {other: number for other, number in zip(others, slips, strict=True) if number <= most}
 
-    def _head(self, first: int) -> tuple[slice, Rows, npt.NDArray[np.uint64]]:
+    def _head(self, first: int) -> tuple[slice, Int32s, npt.NDArray[np.uint64]]:
         """Return the place of the words that begin with a byte, their lengths, and the letters that each has as bits."""
         if first not in self._heads:
             words = self.table.words
             begin = bisect_left(words, bytes([first]))
             end = bisect_left(words, bytes([first + 1]), begin)
             starts_H = np.where(np.arange(begin, end) > 0, words.ends[np.arange(begin, end) - 1], 0)
-            lengths_H = words.ends[begin:end] - starts_H
+            lengths_H = (words.ends[begin:end] - starts_H).astype(np.int32)
             letters_H = np.zeros(0, np.uint64)
             if end > begin:
                 bits = _bits(words.letters[starts_H[0] : words.ends[end - 1]])
@@ -161,6 +172,31 @@ def _is_letters(word: str) -> bool:
 def _bits(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return one bit of 64 for each byte."""
     return np.left_shift(np.uint64(1), (letters & 63).astype(np.uint64))
+
+
+def slips_of_all(one: str, others: Sequence[str], most: int) -> npt.NDArray[np.uint8]:
+    """Return the number of slips that make a word of each of W others, or more than `most` where it takes more.
+
+    As `slips_between`, for all at once, in the cells of the table that are at most so far from its diagonal.
+    """
+    if not others:
+        return np.zeros(0, np.uint8)
+    letters_LW = np.ascontiguousarray(np.array(others).view(np.uint32).reshape(len(others), -1).T)
+    size, far = len(letters_LW), np.full(len(others), most + 1, np.uint8)
+    lengths_W = np.fromiter(map(len, others), np.int64, len(others))
+    before, above = list[npt.NDArray[np.uint8]](), [np.minimum(far, at) for at in range(size + 1)]
+    for at, letter in enumerate(map(ord, one)):
+        differs = (letters_LW != letter).view(np.uint8)
+        now = [far] * (size + 1)
+        now[0] = np.minimum(far, at + 1)
+        for place in range(max(0, at - most), min(size, at + most + 1)):
+            cost = np.minimum(above[place] + differs[place], np.minimum(above[place + 1], now[place]) + 1)
+            if at and place:
+                turned = (letters_LW[place - 1] != letter) | (letters_LW[place] != ord(one[at - 1]))
+                cost = np.minimum(cost, before[place - 1] + np.uint8(1) + turned * np.uint8(most))
+            now[place + 1] = np.minimum(cost, far)
+        before, above = above, now
+    return np.stack(above)[lengths_W, np.arange(len(others))]
 
 
 def slips_between(one: str, other: str, most: int) -> int:

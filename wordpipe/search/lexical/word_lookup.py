@@ -167,7 +167,9 @@ class WordLookup:
         """Return the terms of words that begin with a prefix, each with its weight in the query.
 
         The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
-        not come first because it is rare.
+        not come first because it is rare. To weigh them by their frequency, too, was tried and lost: while titles are typed
+        (benchmarks/letter_by_letter.py) the title or its word was shown in 96.6 % of the states with equal weights, in 96.1,
+        95.6 and 94.8 % with the frequency to the power of 0.25, 0.5 and 1; each of four collections was best with equal ones.
         """
         if is_unspaced(prefix):
             return dict.fromkeys(self._pairs_begun(prefix)[:_BEGUN], 1.0)
