@@ -80,5 +80,5 @@ def test_what_is_typed_is_on_screen_in_nearly_every_state(tmp_path):
                 seen = [f"{hit['title']} {hit['text']}" for hit in hits]
                 states += 1
                 shown += any(hit["id"] == row["id"] for hit in hits) or any(word in text for text in seen)
-    assert states > 300
+    assert states > 200
     assert shown / states >= 0.95
