@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from difflib import SequenceMatcher
 
 COMMANDS = {
-    "search": "query", "ask": "query", "find": "query", "dedupe": "duplicates", "inspect": "show", "info": "show",
+    "ask": "query", "find": "query", "dedupe": "duplicates", "inspect": "show", "info": "show",
 }  # fmt: skip
 """What other programs call a command → ours."""
 

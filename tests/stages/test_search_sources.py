@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import wordpipe
-from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError
 from wordpipe.runtime import quiet
 from wordpipe.stages import RunOptions, cached_searches, clear_searches, open_sources
 from wordpipe.storage import cache_folder
@@ -139,6 +139,38 @@ def test_a_record_that_cannot_be_read_stops_no_search(notes):
     (notes / "log.jsonl").write_text('{"message": "The disk is full."}\n{"message": \n')
     with pytest.warns(wordpipe.WordpipeWarning, match=r"notes/log\.jsonl, line 2"):
         assert found("disk") == ["notes/log.jsonl:1"]
+
+
+def test_numbers_in_cells_are_numbers(notes):
+    (notes / "goods.csv").write_text(
+        "name,summary,order\na,red kettle,1\nb,blue kettle,10\nc,old kettle,3\nd,new kettle,\n"
+    )
+    assert sorted(found("order:1..3", "notes/goods.csv")) == ["notes/goods.csv:2", "notes/goods.csv:4"]
+    assert sorted(found("order:>1", "notes/goods.csv")) == ["notes/goods.csv:3", "notes/goods.csv:4"]
+    assert found("kettle", "notes/goods.csv", sort="order") == [f"notes/goods.csv:{line}" for line in (2, 4, 3, 5)]
+    assert found("kettle", "notes/goods.csv", sort="order:desc") == [f"notes/goods.csv:{line}" for line in (3, 4, 2, 5)]
+
+
+def test_a_log_in_a_folder_is_read(notes):
+    (notes / "app.log").write_text("the quota of the volume is used up\n")
+    assert found("quota") == ["notes/app.log:1"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(notes, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert cached_searches() == []
+    with pytest.raises(StorageError, match="the cache cannot be written") as raised:
+        found("tides")
+    assert raised.value.hint == "set XDG_CACHE_HOME to a folder that you can write to"
+
+
+def test_a_question_without_quotes_is_answered_with_the_command(cli):
+    done = cli("search", "salt", "water", "notes")
+    assert done.code == 3
+    assert "use quotes: wordpipe search 'salt water' notes" in done.err
+    done = cli("search", " ", "notes")
+    assert (done.code, "the question is empty" in done.err) == (2, True)
 
 
 def test_the_cache_belongs_to_its_owner_and_is_bounded(notes, monkeypatch):

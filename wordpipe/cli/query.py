@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -395,6 +396,7 @@ def _search(
     QUESTION is one argument: put several words into quotes. It may have operators: "an exact phrase", -without, +with, begin*,
     FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
     """
+    from wordpipe.errors import ConfigError
     from wordpipe.stages import RunOptions, open_sources
 
     # the cache
@@ -409,12 +411,32 @@ def _search(
     # a question
     if question is None:
         raise click.UsageError("Missing argument 'QUESTION'.", click.get_current_context())
+    _refuse_words_of_question(question, source)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
+    if not question.strip() and options.where is None:
+        raise ConfigError(
+            "the question is empty", hint="give a question of at least one word, or a condition with --where"
+        )
     settings = {name: given[name] for name in _READING if given.get(name) is not None}
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or _usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
         print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
+
+
+def _refuse_words_of_question(question: str, source: tuple[str, ...]) -> None:
+    """Refuse sources that do not exist before one that does: they are most likely words of a question without quotes."""
+    from wordpipe.errors import InputError
+
+    there = [
+        name == "-" or name.startswith("python:") or url_of(name) is not None or os.path.lexists(name)
+        for name in source
+    ]
+    words = there.index(True) if True in there else 0
+    if words and not any(map(has_magic, source[:words])):
+        meant = shlex.join(["wordpipe", "search", " ".join([question, *source[:words]]), *source[words:]])
+        what = "the file or folder does not exist"
+        raise InputError(what, where=source[0], hint=f"if it is a word of the question, use quotes: {meant}")
 
 
 def _reading_options() -> list[Option]:

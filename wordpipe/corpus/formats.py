@@ -44,7 +44,7 @@ READERS: dict[str, Reader] = {
     one.name: one
     for one in (
         Reader(
-            "txt", "plain text", (".txt", ".text"), read=_READERS + "lines:read_text",
+            "txt", "plain text", (".txt", ".text", ".log"), read=_READERS + "lines:read_text",
             piece_ends={"line": _LINE, "block": _BLOCK, "section": _BLOCK},
         ),
         Reader(

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between, slips_of_all
     from wordpipe.search.lexical.word_lookup import LEXICAL
-    from wordpipe.search.matching import Searched, field_kind, rows_matching
+    from wordpipe.search.matching import Searched, field_kind, number_in, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,

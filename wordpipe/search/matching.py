@@ -21,6 +21,7 @@ from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.letters import folded
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 
+_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?\s*")
 _PART = re.compile(r"(\w+)([+#]*)")
 _WORD_ENDS = r"(?!\w|[+#]+(?!\w))"  # no letter, and none of the signs of C++ and C#, follows
 
@@ -274,6 +275,15 @@ def _number_test(clause: FieldIs) -> Callable[[Any], Any]:
     return lambda value: above(value, low) & below(value, high)
 
 
+def number_in(text: str) -> float | int | None:
+    """Return the finite number that a text is, as people write numbers in a table; None if the text is none.
+
+    >>> number_in("10"), number_in(" 2.50 "), number_in("1e3"), number_in("1_0"), number_in("nan"), number_in("")
+    (10, 2.5, 1000.0, None, None, None)
+    """
+    return _exact(text) if _NUMBER.fullmatch(text) else None
+
+
 def _exact(written: str) -> float | int:
     """Return the number that is written; of a whole number all digits count."""
     try:
@@ -305,11 +315,18 @@ def _days(written: str) -> tuple[date, date]:
 
 
 def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
-    """Return the test of a text that lies between two others; texts that begin with the upper one are included."""
+    """Return the test of a text that lies between two others; texts that begin with the upper one are included.
+
+    Where the bounds are numbers, a text that is a number is compared as one: the cells of CSV and TSV are texts.
+    """
+    bounds = [bound for bound in (clause.low, clause.high) if bound is not None]
+    is_between = _number_test(clause) if all(number_in(bound) is not None for bound in bounds) else None
     low = None if clause.low is None else folded(clause.low)
     high = None if clause.high is None else folded(clause.high)
 
     def holds(value: str) -> bool:
+        if is_between is not None and (number := number_in(value)) is not None:
+            return bool(is_between(number))
         text = folded(value)
         is_above = low is None or (text > low and not text.startswith(low) if clause.open_low else text >= low)
         if high is None:

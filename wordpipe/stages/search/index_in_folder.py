@@ -28,7 +28,11 @@ def index_in(folder: Path) -> Path:
     Raises:
         ArtifactError: there is no index, or none of several can be chosen.
     """
-    if url_of(folder) is not None or not folder.is_dir() or is_artifact(folder) or not (there := _indexes(folder)):
+    there = dict[Path, bool]()
+    with suppress(PermissionError):  # whoever reads the folder says so
+        if url_of(folder) is None and folder.is_dir() and not is_artifact(folder):
+            there = _indexes(folder)
+    if not there:
         return folder
     with_vectors = [path for path, vectors in there.items() if vectors]
     chosen = _named(_BEST, there) or with_vectors or _named(_FIRST, there) or [*there]

@@ -266,9 +266,7 @@ class OpenArtifact:
         if options.offset:
             what, hint = f"nothing was found after the first {options.offset:,} answers", "use a smaller offset"
             return NothingFound(what, hint=hint)
-        return NothingFound(
-            "nothing was found", hint="search with other words; `wordpipe show` lists the content of the artifact"
-        )
+        return NothingFound("nothing was found", hint="search with other words, or with fewer")
 
     def check(self, options: QueryOptions) -> None:
         """Refuse options that the artifact cannot search by, before any query comes. Raises ConfigError, ArtifactError."""

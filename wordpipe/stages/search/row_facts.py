@@ -29,7 +29,7 @@ from wordpipe.artifacts import (
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.encoders import ENCODER_FILE, load_facts
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.search import Hits, folded, weighed
+from wordpipe.search import Hits, folded, number_in, weighed
 from wordpipe.search.settings import QueryOptions, sort_key
 
 if TYPE_CHECKING:
@@ -156,17 +156,20 @@ def _computed(columns: "FieldColumns", compute: Callable[[pa.ChunkedArray, str],
 def ranks_of(values: pa.ChunkedArray, _: str = "") -> Ranks:
     """Return the rank of each of N values among the different ones, (N,); -1 for a missing value and for NaN.
 
-    Texts are compared without case and marks, equal ones as written.
+    Texts are compared without case and marks, equal ones as written. If all are numbers, they are compared as numbers: the
+    cells of CSV and TSV are texts. An empty text is a missing value.
 
     >>> ranks_of(pa.chunked_array([["b", "A", None, "a", "B"]])).tolist()
-    [2, 0, -1, 1, 3]
+    [3, 0, -1, 1, 2]
     """
     coded = values.combine_chunks()
     coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
     # the different values, in order
     if pa.types.is_string(coded.dictionary.type) or pa.types.is_large_string(coded.dictionary.type):
         texts = coded.dictionary.to_pylist()
-        order = sorted(range(len(texts)), key=lambda place: (folded(texts[place]), texts[place]))
+        there, numbers = [place for place, text in enumerate(texts) if text], [number_in(text) for text in texts]
+        by_number = all(numbers[place] is not None for place in there)
+        order = sorted(there, key=lambda place: (numbers[place] if by_number else folded(texts[place]), texts[place]))
     else:
         numbers_D = coded.dictionary.to_numpy(zero_copy_only=False)
         order = [

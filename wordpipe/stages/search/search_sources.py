@@ -31,7 +31,7 @@ from wordpipe.artifacts import (
     read_regular_file,
 )
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.errors import ArtifactError, ConfigError, LockedError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
@@ -141,7 +141,8 @@ def _opened(entry: Path, run: RunOptions) -> OpenIndex:
 def cached_searches() -> list[CachedSearch]:
     """Return what `search` has in the cache, what was asked last first."""
     found = []
-    for path in _home().iterdir():
+    home = cache_folder() / "search"
+    for path in home.iterdir() if home.is_dir() else ():
         with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
             about = parse_json_object(read_regular_file(path / _ABOUT, _LARGEST), path / _ABOUT)
             texts, size = int(about["texts"]), sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
@@ -165,14 +166,18 @@ def _about(entry: Path) -> CachedSearch | None:
 def clear_searches() -> tuple[int, int]:
     """Remove what `search` has in the cache; return how many indexes and how many bytes. What is being made stays."""
     removed = [one for one in cached_searches() if _remove(one.path)]
-    _remove_leftovers(_home(), older_than=0)
+    _remove_leftovers(cache_folder() / "search", older_than=0)
     return len(removed), sum(one.bytes for one in removed)
 
 
 def _home() -> Path:
     """Return the folder of the cache for searches, which others cannot read: it holds the texts."""
     home = cache_folder() / "search"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "set XDG_CACHE_HOME to a folder that you can write to"
+        raise StorageError("the cache cannot be written", where=home, got=error.strerror, hint=hint) from None
     return home
 
 
