@@ -207,7 +207,7 @@ MANY = pa.schema([
         ("month(opened) = 4", "opened contains dates as text, so write opened::date"),
         ("opened > date '2023-01-01'", "opened is text, so use TRY_CAST(opened AS DATE)"),
         ("year(opened::date) > 2022", "some values are not dates, so use TRY_CAST(opened AS DATE)"),
-        ("note > 2023", "note is text, so use TRY_CAST(note AS BIGINT)"),
+        ("note > 2023", "note is text, so use TRY_CAST(note AS DOUBLE)"),
         ("kind = 'pump'", "write a field of an object as machine->>'kind'"),
         ("kind.made > 3", "write a field of an object as machine->>'$.kind.made'"),
         ("urgent in labels", "write a text in single quotes: 'urgent'; columns: "),

@@ -47,6 +47,7 @@ ASKED = [
     ("water year:>=2015", ["a4"]),
     ("water -lang:de", ["a4"]),
     ("id:a7", ["a7"]),
+    ("a7", ["a7"]),
     ("title:boiler", ["a3"]),
     ("kube*", ["a5"]),
     ("kuberntes client", ["a5"]),
@@ -121,3 +122,22 @@ def test_operators_hold_in_every_mode(built):
         np.testing.assert_allclose(
             [hit["score"] for hit in plain.hits], [hit["score"] for hit in again.hits], atol=1e-5
         )
+
+
+def test_an_id_that_is_typed_is_the_record_that_has_it(index, tmp_path):
+    with wordpipe.open(index) as opened:
+        (found,) = opened.query_all(["a3"], 10, QueryOptions())
+        assert ([hit["id"] for hit in found.hits], [*found.remarks]) == (
+            ["a3"], ["this is the record with the id a3; --exact searches for the words"],
+        )  # fmt: skip
+        assert opened.query("a3", exact=True) == []
+    numbered = [
+        {"id": 7, "text": "Room 12 is warm."},
+        {"id": 12, "text": "The roof is cold."},
+        {"id": 31, "text": "A cat."},
+    ]
+    wordpipe.ingest(numbered, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document")
+    with wordpipe.open(tmp_path / "index") as opened:
+        assert [hit["id"] for hit in opened.query("12")] == [7]  # a number that the texts have
+        assert [hit["id"] for hit in opened.query("31")] == [31]

@@ -120,7 +120,7 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
         (
             "source = 'web' and label > 5",
             "Cannot compare",
-            "label is text, so use TRY_CAST(label AS BIGINT); columns: row, ",
+            "label is text, so use TRY_CAST(label AS DOUBLE); columns: row, ",
         ),
         ("label::int > 5", "Could not convert", "use TRY_CAST(label AS BIGINT)"),
         ("label = 'a' and year = 'new'", "Could not convert", "columns: row"),
@@ -132,7 +132,7 @@ def test_a_condition_that_is_true_of_no_row_tells_the_values_of_its_columns(inde
         ("meta.n = '5'", "Cannot extract", "write a field of an object as meta->>'n'"),
         ("rows.meta['n'] = '5'", "", "write a field of an object as meta->>'n'"),
         ("meta.\"a b\".c = '5'", "Cannot extract", "write a field of an object as meta->>'$.\"a b\".c'"),
-        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text, so use TRY_CAST(meta->>'n' AS BIGINT)"),
+        ("meta->>'n' > 5", "Cannot compare", "meta->>'n' is text, so use TRY_CAST(meta->>'n' AS DOUBLE)"),
         ("label->>'n' = 'x'", "Malformed JSON", "use case when label like '{%' then label->>'n' end"),
         ("tags = 'x'", "can't be cast", "tags is a list, so write 'x' in tags; columns:"),
         ("year > 1 and tags in ('x', 'y')", "can't be cast", "tags is a list, so write 'x' in tags"),
@@ -499,7 +499,7 @@ def test_values_of_programs_become_what_records_have(here):
         ([1, 2], ConfigError, "dicts such as"),
         (5, ConfigError, "this value is not a source of text"),
         ([{"text": "A."}, "B."], InputError, "memory, line 2: an item is not a mapping"),
-        ([{"body": "A."}], InputError, "the text field 'text' does not exist; got body"),
+        ([{"body": 1}], InputError, "the text field 'text' does not exist; got body"),
     ],
 )
 def test_what_is_neither_is_refused(here, given, error, message):

@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 _CLAUSES = 8  # whose rows are remembered: the pages of one query
 _COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
+_ID = re.compile(r"(?=\S*\d)\S{1,200}")  # what is typed as one word with a digit may be an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,9 @@ class AskedRows:
         """Return a query as it is searched for by these options."""
         if options.exact:
             return Asked(text, text)
+        if (with_id := self._with_id(text.strip())) is not None:
+            remark = f"this is the record with the id {text.strip()}; --exact searches for the words"
+            return Asked(text, "", rows=with_id, remarks=(remark,))
         question = read_question(text, self.fields, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
         corrected = {} if options.mode == "dense" else self._corrected(question.text, fixed)
@@ -102,6 +106,17 @@ class AskedRows:
         """Return the words whose places in a text show why it was found."""
         begun = [word for prefix in asked.prefixes for word in self.lexical.completions(prefix, _COMPLETED)]
         return " ".join([asked.words, *begun])
+
+    def _with_id(self, text: str) -> Mask | None:
+        """Return the rows of the record whose id is typed; None if no record has it, or if it may be a number in the texts."""
+        may_be_id = "id" in self.fields and _ID.fullmatch(text) and not (text.isdecimal() and self.lexical.knows(text))
+        if not may_be_id:
+            return None
+        import pyarrow.compute as pc
+
+        is_it = pc.equal(self.field_values("id").cast(pa.string()), text).fill_null(False)
+        found_N: Mask = is_it.to_numpy()
+        return found_N if found_N.any() else None
 
     def _corrected(self, text: str, fixed: set[str]) -> dict[str, str]:
         """Return the words of a text that stand in no row, each with the word that it was most likely meant to be."""

@@ -243,7 +243,7 @@ def boosts_of(values: pa.ChunkedArray, name: str = "") -> Doublings:
     """
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        hint = f"to make a field of the records a number: wordpipe ingest … --metadata {name}:int"
+        hint = f"to make a field of the records a number: wordpipe ingest … --metadata {name}:float"
         raise ConfigError("the field has no numbers", where="boost", got=name, hint=hint)
     numbers_N = np.nan_to_num(values.cast(pa.float64(), safe=False).to_numpy(), nan=0.0, posinf=0.0).clip(min=0)
     largest = np.log1p(numbers_N.max(initial=0))
