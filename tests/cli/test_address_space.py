@@ -70,7 +70,13 @@ def made(built, tmp_path_factory):
     return folder
 
 
-PARTS = {"query": ("query index",), "evaluate search": ("query index",), "embed": ("torch",)}  # of these runs
+_INDEX = ("query index",)
+PARTS = {"search": _INDEX, "query": _INDEX, "evaluate search": _INDEX, "embed": ("torch",)}  # of these runs
+    "search": ("query index",),
+    "query": ("query index",),
+    "evaluate search": ("query index",),
+    "embed": ("torch",),
+}  # of these runs
 
 
 @pytest.mark.slow

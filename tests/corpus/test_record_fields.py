@@ -65,7 +65,6 @@ def test_rows_of_a_program_too():
             ["As others write it"],
         ),
         ({"name": "kettle", "summary": "Boils water."}, {"text_field": "name"}, ["kettle"]),
-        ({"q": "Where is it? On the hill.", "a": "Here."}, {"text_b": "q"}, ["Here."]),
     ],
 )
 def test_a_field_that_is_called_text_or_that_a_setting_names_comes_first(tmp_path, monkeypatch, row, settings, text):

@@ -54,6 +54,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "embed": ("{built}/model", "{built}/corpus", "--device", "cpu", "--threads", "1", "-o", "{out}"),
     "index": ("{built}/sentences", "--threads", "1", "-o", "{out}"),
     "cluster": ("{built}/sentences", "-k", "4", "-o", "{out}"),
+    "search": ("sea moon", "{made}/text.txt", "--json"),
     "query": ("{built}/index", "how do bees find their way", "--json"),
     "serve": ("{built}/index", "{built}/words", "--port", "0", "--json"),
     "generate": ("{made}/seq2seq", "the sea is", "--max-tokens", "3"),

@@ -244,11 +244,8 @@ def _print_counts(form: str, queries: Sequence[str], numbers: Sequence[int], *, 
 def answer_options() -> list[Option]:
     """Return the options of a command that prints answers to queries."""
     count = Option(["--count"], is_flag=True, help=_COUNT)
-    return [
-        *settings_options(QueryOptions),
-        count,
-        Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT),
-    ]
+    form = Option(["--format", "form"], type=click.Choice(FORMATS), help=_FORMAT)
+    return [*settings_options(QueryOptions), count, form]
 
 
 class _QueryCommand(ExampleCommand):
@@ -463,17 +460,15 @@ def _list_cache(*, as_json: bool) -> None:
     from wordpipe.stages import cached_searches
 
     there = cached_searches()
-    if as_json:
-        for one in there:
-            click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str))
-        return
     for one in there:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.asked))
         sources = escaped(" ".join(shlex.quote(name) for name in one.sources))
         place = f"  (in {escaped(one.folder)})" if one.folder else ""
-        click.echo(f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{place}")
-    size = sum(one.bytes for one in there)
-    say(f"indexes in the cache: {len(there)}, {human_bytes(size)}; to remove them: wordpipe search --clear")
+        line = f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{place}"
+        click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json else line)
+    if not as_json:
+        size = human_bytes(sum(one.bytes for one in there))
+        say(f"indexes in the cache: {len(there)}, {size}; to remove them: wordpipe search --clear")
 
 
 def _clear_cache(*, quiet: bool) -> None:

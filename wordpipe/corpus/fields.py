@@ -69,8 +69,8 @@ class Fields:
             fields: those that have values in the first records, or in a schema.
         """
         names = {*names}
-        if not self._is_text_free or self.settings.text_field in names:
-            return
+        if not self._is_text_free or self.settings.text_field in names or self.settings.is_pairs:
+            return  # which side of a pair is which must be said
         taken = {*self._own.values(), *({self._id} if self._id else ())}
         text, title = text_and_title([field for field in fields if field.name not in taken])
         if text is None:

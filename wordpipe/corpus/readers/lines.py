@@ -342,7 +342,6 @@ def _rows(
     if first is None:
         return
     names, is_header = fields.columns(first[1])
-    fields.require_target(names, first_row=True)
     if beginning is not None and is_header and (one := next(rows, None)) is not None:
         rows = rows if one[0] == first[0] else chain([one], rows)  # the header is in the first piece alone
     of_file, holder = (of_file, "the header") if is_header else (chain([first], of_file), "the first line")
@@ -350,6 +349,7 @@ def _rows(
     head = _head(known)
     fields.choose_text(names, seen_fields([one[2] for one in head], from_text=True))
     fields.require_text(names, first_row=True)
+    fields.require_target(names, first_row=True)
     fields.choose_id([one[2] for one in head])
     records = chain(head, known) if beginning is None else _named_cells(rows, _unique(names), fields, holder)
     for line, width, values in records:
