@@ -72,11 +72,6 @@ def made(built, tmp_path_factory):
 
 _INDEX = ("query index",)
 PARTS = {"search": _INDEX, "query": _INDEX, "evaluate search": _INDEX, "embed": ("torch",)}  # of these runs
-    "search": ("query index",),
-    "query": ("query index",),
-    "evaluate search": ("query index",),
-    "embed": ("torch",),
-}  # of these runs
 
 
 @pytest.mark.slow
