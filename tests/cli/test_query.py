@@ -167,7 +167,7 @@ def test_words_without_a_vector_are_looked_up(cli, built, tmp_path):
         assert f"the condition is true for 1 of 4 rows, and {why}" in none.err
 
 
-def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path):
+def test_an_id_finds_its_row_and_a_condition_alone_lists_its_rows(cli, tmp_path):
     notes = [{"id": f"W-{n}", "text": f"Salt in the sea {'and bread ' * n}", "n": n} for n in range(30)]
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
     wordpipe.ingest(tmp_path / "notes.jsonl", output=tmp_path / "corpus")
@@ -175,6 +175,9 @@ def test_an_id_is_no_question_and_a_condition_alone_lists_its_rows(cli, tmp_path
     wordpipe.embed(words, tmp_path / "corpus", output=tmp_path / "s", unit="document")
     index = wordpipe.index(tmp_path / "s", output=tmp_path / "index").path
     asked = cli("query", index, "W-21")
+    assert (asked.code, asked.out.rstrip().split("\t")[-1]) == (0, "W-21")
+    assert asked.err == "this is the record with the id W-21; --exact searches for the words\n"
+    asked = cli("query", index, "W-21", "--exact")
     assert asked.code == 1
     assert asked.err.endswith("""hint: a record has this id; to see the record, use --where "id = 'W-21'"\n""")
     assert "it is the id" not in cli("query", index, "W-'99").err

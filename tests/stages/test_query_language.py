@@ -52,6 +52,8 @@ ASKED = [
     ("kube*", ["a5"]),
     ("kuberntes client", ["a5"]),
     ("boilr", ["a3"]),
+    ("kuber", ["a5"]),
+    ("termina bar", ["a1", "a2"]),
     ("机器学习", ["a6"]),
     ('"机器学习"', ["a6"]),
     ("cafe", ["a7"]),

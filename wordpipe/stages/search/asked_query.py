@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 _CLAUSES = 8  # whose rows are remembered: the pages of one query
 _COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
+_LEAST_BEGUN = 4  # letters of a word that may be unfinished though nobody said so
 _ID = re.compile(r"(?=\S*\d)\S{1,200}")  # what is typed as one word with a digit may be an id
 
 
@@ -95,12 +96,18 @@ class AskedRows:
             return Asked(text, "", rows=with_id, remarks=(remark,))
         question = read_question(text, self.fields, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
-        corrected = {} if options.mode == "dense" else self._corrected(question.text, fixed)
+        instead = {} if options.mode == "dense" else self._instead(question.text, fixed)
         words = question.text
-        for word, meant in corrected.items():
-            words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant, words, flags=re.IGNORECASE)
+        for word, meant in instead.items():
+            words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
+        begun = [word for word, meant in instead.items() if meant is None]
+        remarks = [
+            f"searched for words that begin with {word}, which no text contains; --exact searches for {word}"
+            for word in begun
+        ]
+        corrected = {word: meant for word, meant in instead.items() if meant is not None}
         rows = None if question.clause is None else self._rows_of(question.clause)
-        return Asked(text, words, question.prefixes, rows, corrected, question.remarks)
+        return Asked(text, words, (*question.prefixes, *begun), rows, corrected, (*question.remarks, *remarks))
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
@@ -118,10 +125,16 @@ class AskedRows:
         found_N: Mask = is_it.to_numpy()
         return found_N if found_N.any() else None
 
-    def _corrected(self, text: str, fixed: set[str]) -> dict[str, str]:
-        """Return the words of a text that stand in no row, each with the word that it was most likely meant to be."""
+    def _instead(self, text: str, fixed: set[str]) -> dict[str, str | None]:
+        """Return the words of a text that stand in no row, each with the word that was most likely meant.
+
+        In its place, None stands for all words that begin with the typed one, which is then unfinished rather than
+        misspelt. A typed word for which there is neither is left out.
+        """
         strangers = self.lexical.strangers(text)
-        return {word: near[0] for word, near in strangers.items() if near and word not in fixed}
+        found: dict[str, str | None] = {word: near[0] for word, near in strangers.items() if near and word not in fixed}
+        begun = (word for word in strangers if len(word) >= _LEAST_BEGUN and word not in fixed)
+        return found | {word: None for word in begun if self.lexical.completions(word, 1)}
 
     def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
         """Return the texts of R rows, ascending, each with its title where titles are searched."""
