@@ -334,7 +334,7 @@ def test_a_stop_that_a_library_swallowed_is_heard_at_the_next_report():
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ("serch run/index x", "unknown command 'serch'. Did you mean query?"),
+        ("serch run/index x", "unknown command 'serch'. Did you mean search or serve?"),
         ("ask run/index x", "Did you mean query?"),
         ("find run/index x", "Did you mean query?"),
         ("qurey run/index x", "Did you mean query?"),

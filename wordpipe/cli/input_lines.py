@@ -5,16 +5,19 @@ import json
 import os
 import re
 import select
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
+from glob import has_magic
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
 from wordpipe.cli.output import escaped, say
+from wordpipe.storage import url_of
 from wordpipe.wording import is_unicode
 
 _LONGEST = 1 << 20  # characters of a line
@@ -200,3 +203,27 @@ def stdin_has_more() -> bool:
     if sys.platform == "win32" or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return True
     return bool(select.select([number], [], [], 0)[0])
+
+
+def refuse_words_of_question(question: str, source: tuple[str, ...]) -> None:
+    """Refuse sources that do not exist before one that does: they are most likely words of a question without quotes."""
+    from wordpipe.errors import InputError
+
+    there = [
+        name == "-" or name.startswith("python:") or url_of(name) is not None or os.path.lexists(name)
+        for name in source
+    ]
+    words = there.index(True) if True in there else 0
+    if words and not any(map(has_magic, source[:words])):
+        meant = shlex.join(["wordpipe", "search", " ".join([question, *source[:words]]), *source[words:]])
+        what = "the file or folder does not exist"
+        raise InputError(what, where=source[0], hint=f"if it is a word of the question, use quotes: {meant}")
+
+
+def usual_source() -> str:
+    """Return the source that is searched where none is named: standard input if it is a pipe or a file, else this folder."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return "."
+    return "-" if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else "."

@@ -4,14 +4,12 @@ import json
 import os
 import re
 import shlex
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
-from glob import has_magic
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
-from wordpipe.cli.input_lines import given_lines, is_prompt, together
+from wordpipe.cli.input_lines import given_lines, is_prompt, refuse_words_of_question, together, usual_source
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
@@ -85,9 +83,8 @@ def _query(
 
     # options that go together, before anything is opened
     if text and not " ".join(text).strip():
-        raise ConfigError(
-            "the query is empty", hint="give a query of at least one word, or a file of queries with --queries"
-        )
+        hint = "give a query of at least one word, or a file of queries with --queries"
+        raise ConfigError("the query is empty", hint=hint)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
     # the artifact, which may have been left out
     if not os.path.lexists(artifact) and url_of(artifact) is None:
@@ -408,7 +405,7 @@ def _search(
     # a question
     if question is None:
         raise click.UsageError("Missing argument 'QUESTION'.", click.get_current_context())
-    _refuse_words_of_question(question, source)
+    refuse_words_of_question(question, source)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
     if not question.strip() and options.where is None:
         raise ConfigError(
@@ -416,24 +413,9 @@ def _search(
         )
     settings = {name: given[name] for name in _READING if given.get(name) is not None}
     with ProgressDrawer(quiet=quiet) as draw:
-        opened = open_sources(source or _usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
+        opened = open_sources(source or usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
         print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
-
-
-def _refuse_words_of_question(question: str, source: tuple[str, ...]) -> None:
-    """Refuse sources that do not exist before one that does: they are most likely words of a question without quotes."""
-    from wordpipe.errors import InputError
-
-    there = [
-        name == "-" or name.startswith("python:") or url_of(name) is not None or os.path.lexists(name)
-        for name in source
-    ]
-    words = there.index(True) if True in there else 0
-    if words and not any(map(has_magic, source[:words])):
-        meant = shlex.join(["wordpipe", "search", " ".join([question, *source[:words]]), *source[words:]])
-        what = "the file or folder does not exist"
-        raise InputError(what, where=source[0], hint=f"if it is a word of the question, use quotes: {meant}")
 
 
 def _reading_options() -> list[Option]:
@@ -444,15 +426,6 @@ def _reading_options() -> list[Option]:
     for option in options:
         option.section, option.expert = "How the sources are read", True
     return options
-
-
-def _usual_source() -> str:
-    """Return the source that is searched where none is named: standard input if it is a pipe or a file, else this folder."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):
-        return "."
-    return "-" if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode) else "."
 
 
 def _list_cache(*, as_json: bool) -> None:
@@ -480,21 +453,31 @@ def _clear_cache(*, quiet: bool) -> None:
         say(f"indexes removed from the cache: {number}, {human_bytes(size)}")
 
 
-search = _QueryCommand(
-    "search",
-    params=[
-        click.Argument(["question"], required=False, metavar="QUESTION"),
-        click.Argument(["source"], nargs=-1, metavar="[SOURCE]..."),
-        Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers.  [default: 10]"),
-        *(option for option in answer_options() if option.name not in _OF_VECTORS),
-        *_reading_options(),
-        Option(["--cache", "lists"], is_flag=True, help="List the indexes in the cache.", section=COMMON),
-        Option(["--clear", "clears"], is_flag=True, help="Remove the indexes from the cache.", section=COMMON),
-    ],
-    callback=_search,
-    example=_EXAMPLES_OF_SEARCH,
-    help=_search.__doc__,
-    json="Same as --format json: one object per hit.",
-    quiet="Print nothing but the answers and errors.",
-    verify="index's",
-)
+@cache
+def _search_command() -> click.Command:
+    """Return the command `search`."""
+    return _QueryCommand(
+        "search",
+        params=[
+            click.Argument(["question"], required=False, metavar="QUESTION"),
+            click.Argument(["source"], nargs=-1, metavar="[SOURCE]..."),
+            Option(["-k"], type=click.IntRange(1, 100_000), default=10, help="Number of answers.  [default: 10]"),
+            *(option for option in answer_options() if option.name not in _OF_VECTORS),
+            *_reading_options(),
+            Option(["--cache", "lists"], is_flag=True, help="List the indexes in the cache.", section=COMMON),
+            Option(["--clear", "clears"], is_flag=True, help="Remove the indexes from the cache.", section=COMMON),
+        ],
+        callback=_search,
+        example=_EXAMPLES_OF_SEARCH,
+        help=_search.__doc__,
+        json="Same as --format json: one object per hit.",
+        quiet="Print nothing but the answers and errors.",
+        verify="index's",
+    )
+
+
+def __getattr__(name: str) -> click.Command:
+    """Return `search`, whose options need the settings of `ingest`, which `query` does without."""
+    if name != "search":
+        raise AttributeError(name)
+    return _search_command()
