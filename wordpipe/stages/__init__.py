@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
     from wordpipe.stages.search.query import OpenTextIndex
     from wordpipe.stages.search.search_sources import (
-        READ_BY,
         CachedSearch,
         cached_searches,
         clear_searches,

@@ -42,8 +42,6 @@ from wordpipe.stages.search.opening import open_artifact
 from wordpipe.stages.sources import as_list, entries_of, prepared
 from wordpipe.storage import cache_folder, url_of
 
-READ_BY = ("text_field", "title_field", "id_field", "documents")
-"""The settings of `ingest` that a search takes: what a source says wrongly, or does not say."""
 _CORPUS, _INDEX, _ABOUT = "corpus", "index", "about.json"
 _STREAM = "standard-input"  # what the source of its answers is
 _MOST_BYTES = 4 << 30  # of the cache; above, what was asked longest ago is removed
@@ -108,7 +106,7 @@ def open_sources(
     Args:
         sources: files, folders or globs; "-" for standard input; or one index, or a folder with one.
         run: progress, verification.
-        settings: those of `READ_BY`, fields of `IngestSettings`.
+        settings: fields of `IngestSettings`, which say how the sources are read.
 
     Raises:
         WordpipeError: its class and its hint say what to do.
@@ -140,39 +138,43 @@ def _opened(entry: Path, run: RunOptions) -> OpenIndex:
 
 def cached_searches() -> list[CachedSearch]:
     """Return what `search` has in the cache, what was asked last first."""
-    found = []
-    home = cache_folder() / "search"
-    for path in home.iterdir() if home.is_dir() else ():
-        with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
-            about = parse_json_object(read_regular_file(path / _ABOUT, _LARGEST), path / _ABOUT)
-            texts, size = int(about["texts"]), sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
-            asked = (path / _ABOUT).stat().st_mtime
-            found.append(
-                CachedSearch(tuple(map(str, about["sources"])), str(about["folder"]), texts, size, asked, path)
-            )
+    home = _folder()
+    found = [one for path in (home.iterdir() if home.is_dir() else ()) if (one := _cached(path)) is not None]
     return sorted(found, key=lambda one: -one.asked)
 
 
-def _about(entry: Path) -> CachedSearch | None:
+def _cached(entry: Path) -> CachedSearch | None:
     """Return what an entry of the cache is; None if it is none, or is damaged."""
+    with suppress(OSError):
+        if (about := _about(entry)) is not None:
+            size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
+            return CachedSearch(*about, size, (entry / _ABOUT).stat().st_mtime, entry)
+    return None
+
+
+def _about(entry: Path) -> tuple[tuple[str, ...], str, int] | None:
+    """Return the sources, the folder and the number of texts of an entry of the cache; None if it is none, or is damaged."""
     with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
         about = parse_json_object(read_regular_file(entry / _ABOUT, _LARGEST), entry / _ABOUT)
-        sources, texts, folder = tuple(map(str, about["sources"])), int(about["texts"]), str(about["folder"])
-        size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
-        return CachedSearch(sources, folder, texts, size, (entry / _ABOUT).stat().st_mtime, entry)
+        return tuple(map(str, about["sources"])), str(about["folder"]), int(about["texts"])
     return None
 
 
 def clear_searches() -> tuple[int, int]:
     """Remove what `search` has in the cache; return how many indexes and how many bytes. What is being made stays."""
     removed = [one for one in cached_searches() if _remove(one.path)]
-    _remove_leftovers(cache_folder() / "search", older_than=0)
+    _remove_leftovers(_folder(), older_than=0)
     return len(removed), sum(one.bytes for one in removed)
 
 
+def _folder() -> Path:
+    """Return the folder of the cache for searches, which may not be there."""
+    return cache_folder() / "search"
+
+
 def _home() -> Path:
-    """Return the folder of the cache for searches, which others cannot read: it holds the texts."""
-    home = cache_folder() / "search"
+    """Return the folder of the cache for searches, made so that others cannot read it: it holds the texts."""
+    home = _folder()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
