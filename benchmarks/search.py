@@ -16,7 +16,6 @@ times the queries of flat search.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from peers.measure import versions
+from peers.measure import run_task, versions
 from tokens import machine
 
 RESULTS = Path(__file__).parent.absolute() / "results"
@@ -73,17 +72,7 @@ def run_side(name: str, folder: Path, threads: int, recall: float) -> dict[str, 
     """Measure one side in its own process; an error is its result."""
     task: dict[str, Any] = {**SIDES[name], "threads": threads, "recall": recall, "result": str(folder / f"{name}.json")}
     task |= {part: str(folder / f"{part}.npy") for part in ("vectors", "queries", "truth")}
-    (folder / "task.json").write_text(json.dumps(task))
-    limits = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
-    done = subprocess.run(
-        [sys.executable, "-m", "peers.search_sides", str(folder / "task.json")],
-        cwd=Path(__file__).parent, env={**os.environ, **limits}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"error": f"exit code {done.returncode}{': ' + said[-1] if said else ''}"}
-    found: dict[str, Any] = json.loads(Path(task["result"]).read_text())
-    return found
+    return run_task("search_sides", task, folder, threads)
 
 
 def measure_size(n: int, args: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:

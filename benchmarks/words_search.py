@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers.measure import versions
+from peers.measure import run_task, threads_of, versions
 from peers.words_sides import SIDES
 from tokens import machine
 
@@ -85,21 +85,7 @@ def run_side(
         task[part] = str(folder / f"{name}-{part}.json")
         Path(task[part]).write_text(json.dumps(list(value), ensure_ascii=False), encoding="utf-8")
     task["result"] = str(folder / f"{name}-result.json")
-    (folder / "task.json").write_text(json.dumps(task))
-    done = subprocess.run(
-        [sys.executable, "-m", "peers.words_sides", str(folder / "task.json")],
-        cwd=Path(__file__).parent, env=one_thread(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"error": f"exit code {done.returncode}{': ' + said[-1] if said else ''}"}
-    found: dict[str, Any] = json.loads(Path(task["result"]).read_text())
-    return found
-
-
-def one_thread() -> dict[str, str]:
-    """The environment of a side: one thread where a library asks."""
-    return {**os.environ, **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}}
+    return run_task("words_sides", task, folder, 1)
 
 
 def of_command(titled: Titled, questions: Sequence[str], folder: Path) -> dict[str, Any]:
@@ -124,7 +110,7 @@ def of_command(titled: Titled, questions: Sequence[str], folder: Path) -> dict[s
             *more,
         ]
         begun = os.times()
-        subprocess.run(command, env=one_thread(), check=True)
+        subprocess.run(command, env=threads_of(1), check=True)
         ended = os.times()
         used = ended.children_user + ended.children_system - begun.children_user - begun.children_system
         found[name] = round(used, 2)

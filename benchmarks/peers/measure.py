@@ -6,11 +6,14 @@ the work, imports included.
 
 import importlib.metadata
 import json
+import os
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from peers.engines import ENGINES
 
@@ -38,6 +41,25 @@ def versions(names: list[str]) -> dict[str, str]:
     from wordpipe import __version__
 
     return {name: __version__ if name == "wordpipe" else importlib.metadata.version(name) for name in names}
+
+
+def threads_of(number: int) -> dict[str, str]:
+    """The environment of a process in which libraries take so many threads."""
+    return {**os.environ, **{f"{library}_NUM_THREADS": str(number) for library in ("OMP", "OPENBLAS", "MKL")}}
+
+
+def run_task(module: str, task: dict[str, Any], folder: Path, threads: int) -> dict[str, Any]:
+    """Do a side's task in its own process by a module of peers, which writes `task["result"]`; an error is the result."""
+    (folder / "task.json").write_text(json.dumps(task))
+    done = subprocess.run(
+        [sys.executable, "-m", f"peers.{module}", str(folder / "task.json")],
+        cwd=Path(__file__).parent.parent, env=threads_of(threads), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        return {"error": f"exit code {done.returncode}{': ' + said[-1] if said else ''}"}
+    found: dict[str, Any] = json.loads(Path(task["result"]).read_text())
+    return found
 
 
 def main() -> None:
