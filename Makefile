@@ -18,7 +18,9 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "wordpipe needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,demo,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev,demo,docs]'
+	@# compiled here on all cores, which pip does on one; also wordpipe itself, for shells in which Python writes no bytecode
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib wordpipe >/dev/null || true
 	@touch $@
 
 demo: setup
