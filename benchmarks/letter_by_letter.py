@@ -7,7 +7,8 @@ are typed. Of each collection an index of words is made, and titles drawn at ran
 types: from the third letter on, every state is one query with `prefix`. A state is right if one of the first ten answers is
 the text of the title, or contains the word that is being typed, whole.
 
-`control` is the same without `prefix`: what a search box shows that knows whole words alone.
+`control` is the same without `prefix`: what a search box shows that knows whole words alone. Exit code 0: of the states of all
+collections together 95 % are right.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from tokens import machine
 import wordpipe
 
 RESULTS = Path(__file__).parent.absolute() / "results"
+LEAST = 0.95  # of the states are right
 FIRST, LAST, SHOWN, WORDS = 3, 40, 10, 8  # letters of a state; answers on screen; words typed of a text without a title
 
 
@@ -47,9 +49,13 @@ def main() -> int:
                 line = measure(index, drawn, prefix=True)
                 line["control"] = measure(index, drawn, prefix=False)
         found["collections"][folder.name] = line
-        print(f"{folder.name}: {line}")
+        print(f"{folder.name}: {line}", flush=True)
+    lines = found["collections"].values()
+    states = sum(line["states"] for line in lines)
+    found["right"] = round(sum(line["right"] * line["states"] for line in lines) / states, 4)
+    print(f"all {states:,} states: {found['right']}")
     args.out.write_text(json.dumps(found, indent=2) + "\n")
-    return 0
+    return 0 if found["right"] >= LEAST else 1
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

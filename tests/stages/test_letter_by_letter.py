@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 import wordpipe
 
 FIRST = [
@@ -82,3 +84,49 @@ def test_what_is_typed_is_on_screen_in_nearly_every_state(tmp_path):
                 shown += any(hit["id"] == row["id"] for hit in hits) or any(word in text for text in seen)
     assert states > 200
     assert shown / states >= 0.95
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """An index of five notes, open."""
+    texts = [
+        "The stability of thin-walled tubes.",
+        "A thin coat of paint on the outer walk.",
+        "Walled gardens of the north.",
+        "Send an e-mail to the office, with a letter.",
+        "Servers in node.js, and notes on theory.",
+    ]
+    folder = tmp_path_factory.mktemp("notes")
+    corpus = wordpipe.ingest([{"id": str(n), "text": text} for n, text in enumerate(texts)], output=folder / "corpus")
+    with wordpipe.open(wordpipe.index(corpus, output=folder / "index", unit="document"), "index") as index:
+        yield index
+
+
+@pytest.mark.parametrize(
+    ("typed", "best"),
+    [
+        ("stability of thin-w", "0"),  # of what a hyphen joins the last part alone is unfinished
+        ("thin-walle", "0"),
+        ("thin-wal*", "0"),
+        ("e-ma", "3"),
+        ("e-mai", "3"),  # a beginning of email
+        ("office's", "3"),
+        ("node.j", "4"),  # a name with signs stays whole
+        ("the ", "4"),  # small words alone: the last one is a beginning
+        ("on the ", "4"),
+    ],
+)
+def test_words_with_signs_and_small_words_are_found_while_they_are_typed(notes, typed, best):
+    hits = notes.query(typed, prefix=True)
+    assert hits[0]["id"] == best
+
+
+def test_a_beginning_with_signs_is_strict_behind_a_sign(notes):
+    assert [hit["id"] for hit in notes.query("gardens stability paint -thin-wal*")] != []
+    assert {hit["id"] for hit in notes.query("walled thin -thin-wal*")} == {"1", "2"}
+    assert {hit["id"] for hit in notes.query("walled thin +thin-wal*")} == {"0"}
+
+
+def test_small_words_that_are_finished_find_nothing(notes):
+    assert notes.query("the") == []
+    assert notes.query("the ") == []

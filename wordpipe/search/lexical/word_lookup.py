@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,12 @@ class WordLookup:
 
         The texts of the second kind may contain no word that begins so: "connects" is a form of "connecting".
         """
+        finished, begun = self.parted(prefix)
+        if finished:  # whose parts a text may have without having them next to each other
+            either_N, whole_N = np.zeros(len(self), np.bool_), self.with_all(finished)
+            for mask in (mask for one in begun for mask in self.beginning(one)):
+                either_N |= mask
+            return np.zeros(len(self), np.bool_), either_N if whole_N is None else either_N & whole_N
         if is_unspaced(prefix):  # within a run, which has no words
             some = self._with_any(self._pairs_begun(prefix))
             return np.zeros(len(self), np.bool_), some
@@ -84,6 +91,19 @@ class WordLookup:
         is_mixed = np.isin(terms, others)
         sure = [*terms[~is_mixed].tolist(), *self._names_beginning(prefix)]
         return self._with_any(sure), self._with_any(terms[is_mixed].tolist())
+
+    def parted(self, prefix: str) -> tuple[str, tuple[str, ...]]:
+        """Return the finished words of a beginning with signs in it, and the beginnings of words that are left.
+
+        The words of a text are parts of what signs join: `thin-wal` is the word thin and the beginning wal. What a hyphen
+        joins may also be one word (e-mai, email). A name with signs (node.j, node.js) stays whole, where a text has one.
+        """
+        start = next((at for at in range(len(prefix), 0, -1) if not _is_of_word(prefix[at - 1])), 0)
+        finished, last = prefix[:start], prefix[start:]
+        if not last or not any(map(str.isalnum, finished)) or self._names_beginning(prefix):
+            return "", (prefix,)
+        joined = prefix.replace("-", "")
+        return finished, (last, joined) if len(joined) < len(prefix) and joined.isalpha() else (last,)
 
     def completions(self, prefix: str, most: int) -> list[str]:
         """Return the words that begin with a prefix, the most frequent first."""
@@ -220,6 +240,11 @@ class WordLookup:
         """Return BM25's idf of terms in so many texts, (T,)."""
         idf_T: Floats = np.log1p((len(self) - texts_T + 0.5) / (texts_T + 0.5)).astype(np.float32)
         return idf_T
+
+
+def _is_of_word(letter: str) -> bool:
+    """True if a character is part of a word: a letter, a digit, a mark on a letter, or invisible."""
+    return letter.isalnum() or letter == "_" or category(letter)[0] == "M" or category(letter) == "Cf"
 
 
 def within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:

@@ -16,6 +16,7 @@ from wordpipe.search import (
     FieldColumns,
     FieldKind,
     LexicalIndex,
+    Question,
     SearchMode,
     field_kind,
     read_question,
@@ -96,8 +97,8 @@ class AskedRows:
             return Asked(text, "", rows=with_id, remarks=(remark,))
         question = read_question(text, self.fields, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
-        instead = {} if options.mode == "dense" else self._instead(question.text, fixed)
-        words = question.text
+        words, prefixes = self._unfinished(question, still_typed=options.prefix)
+        instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
         begun = [word for word, meant in instead.items() if meant is None]
@@ -107,7 +108,7 @@ class AskedRows:
         ]
         corrected = {word: meant for word, meant in instead.items() if meant is not None}
         rows = None if question.clause is None else self._rows_of(question.clause)
-        return Asked(text, words, (*question.prefixes, *begun), rows, corrected, (*question.remarks, *remarks))
+        return Asked(text, words, (*prefixes, *begun), rows, corrected, (*question.remarks, *remarks))
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
@@ -124,6 +125,19 @@ class AskedRows:
         is_it = pc.equal(self.field_values("id").cast(pa.string()), text).fill_null(False)
         found_N: Mask = is_it.to_numpy()
         return found_N if found_N.any() else None
+
+    def _unfinished(self, question: Question, *, still_typed: bool) -> tuple[str, list[str]]:
+        """Return the finished words of a question, and the beginnings of words.
+
+        Of small words alone (`on the `), while they are typed, the last one is taken as a beginning: else nothing is found
+        until the next word is begun.
+        """
+        parts = [self.lexical.parted(prefix) for prefix in question.prefixes]
+        words = " ".join([question.text, *(finished for finished, _ in parts if finished)]).strip()
+        begun = [one for _, several in parts for one in several]
+        if still_typed and not begun and question.clause is None and (typed := words.split()):
+            begun = [] if self.lexical.analyser(words) else [typed[-1]]
+        return words, begun
 
     def _instead(self, text: str, fixed: set[str]) -> dict[str, str | None]:
         """Return the words of a text that stand in no row, each with the word that was most likely meant.
