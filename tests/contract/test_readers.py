@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +55,67 @@ def joined(rng: random.Random, form: str, between: str = "\n") -> bytes:
     return between.join(form.format(sentence(rng), sentence(rng)) for _ in range(RECORDS)).encode()
 
 
+def zipped(**parts: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, text in parts.items():
+            package.writestr(name, text)
+    return file.getvalue()
+
+
+def relations(*of: tuple[str, str, str]) -> str:
+    """The relations of a part of an Office file: the id, kind and target of each."""
+    ones = "".join(f'<Relationship Id="{one}" Type="http://x/{kind}" Target="{target}"/>' for one, kind, target in of)
+    return f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{ones}</Relationships>'
+
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+ODF = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{word}:1.0"'
+               for name, word in (("office", "office"), ("text", "text"), ("draw", "drawing")))  # fmt: skip
+
+
+def docx(rng: random.Random) -> bytes:
+    heading = '<w:p><w:pPr><w:outlineLvl w:val="0"/></w:pPr><w:r><w:t>{}</w:t></w:r></w:p>'
+    body = joined(rng, heading + "<w:p><w:r><w:t>{}</w:t></w:r></w:p>").decode()
+    document = f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>'
+    return zipped(
+        **{"_rels/.rels": relations(("1", "officeDocument", "word/document.xml")), "word/document.xml": document}
+    )
+
+
+def opendocument(rng: random.Random, kind: str, form: str) -> bytes:
+    body = f"<office:{kind}>{joined(rng, form).decode()}</office:{kind}>"
+    content = f"<office:document-content {ODF}><office:body>{body}</office:body></office:document-content>"
+    kind = "text" if kind == "text" else "presentation"
+    return zipped(**{"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content})
+
+
+def pptx(rng: random.Random) -> bytes:
+    names = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" ' \
+            'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" ' \
+            'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'  # fmt: skip
+    ids = "".join(f'<p:sldId r:id="r{at}"/>' for at in range(RECORDS))
+    parts = {
+        "_rels/.rels": relations(("1", "officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f"<p:presentation {names}>{ids}</p:presentation>",
+        "ppt/_rels/presentation.xml.rels": relations(*((f"r{at}", "slide", f"{at}.xml") for at in range(RECORDS))),
+    }
+    for at in range(RECORDS):
+        text = f"<p:sp><p:txBody><a:p><a:r><a:t>{sentence(rng)}</a:t></a:r></a:p></p:txBody></p:sp>"
+        parts[f"ppt/{at}.xml"] = f"<p:sld {names}>{text}</p:sld>"
+    return zipped(**parts)
+
+
+def epub(rng: random.Random) -> bytes:
+    page = f"<html><body>{joined(rng, '<h1>{}</h1><p>{}</p>').decode()}</body></html>"
+    item = '<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/>'
+    return zipped(**{
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": '<container xmlns="urn:x"><rootfile full-path="a.opf"/></container>',
+        "a.opf": f'<package xmlns="http://www.idpf.org/2007/opf">{item}<itemref idref="a"/></package>', "a.xhtml": page,
+    })  # fmt: skip
+
+
 MAKERS = {
     "txt": lambda rng: joined(rng, "{}\n{}", "\n\n"),
     "md": lambda rng: joined(rng, "# {}\n\n{}", "\n\n"),
@@ -63,6 +125,13 @@ MAKERS = {
     "csv": lambda rng: separated(rng, ","),
     "tsv": lambda rng: separated(rng, "\t"),
     "parquet": parquet,
+    "docx": docx,
+    "odt": lambda rng: opendocument(rng, "text", "<text:h>{}</text:h><text:p>{}</text:p>"),
+    "odp": lambda rng: opendocument(
+        rng, "presentation", "<draw:page><text:p>{}</text:p><text:p>{}</text:p></draw:page>"
+    ),
+    "pptx": pptx,
+    "epub": epub,
     "conll": lambda rng: joined(rng, "{}\tB-A", "\n\n").replace(b" ", b"\tO\n"),
     "squad": squad,
     "label-first": lambda rng: joined(rng, "__label__a {} {}"),

@@ -5,7 +5,6 @@ import json
 import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -176,7 +175,7 @@ def test_a_large_file_that_is_no_text_has_no_pieces(tmp_path, monkeypatch):
     ("name", "said"),
     [
         ("plan.ipynb", "jupyter nbconvert --to markdown plan.ipynb"), ("a b.pdf", "pdftotext 'a b.pdf' 'a b.txt'"),
-        ("x.docx", "pandoc -f docx -t plain x.docx -o x.txt"), ("x.mbox", "--format txt"),
+        ("x.mbox", "--format txt"),
         ("x.xlsx", "--convert-to csv x.xlsx"),
         ("x.rtf", "pandoc -f rtf -t plain x.rtf -o x.txt"),
         ("x.sqlite", "sqlite3 -header -csv x.sqlite"), ("x.zip", "unzip x.zip -d x"),
@@ -235,10 +234,8 @@ def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["a b.txt", "x.csv", "x.md", "d.d/x.pdf"])
 def test_programs_that_choose_the_name_write_elsewhere(name):
     """A spreadsheet called .csv, a notebook called .md, would be written over."""
-    for kind in ("old Office", "spreadsheet", "notebook", "slides"):
-        assert shlex.split(way_to_read(KIND[kind], name).split("; pdftotext")[0])[-1] == "converted"
-    made = shlex.split(way_to_read(KIND["slides"], name))[-1]
-    assert made == f"converted/{Path(name).stem}.pdf"
+    for kind in ("old Office", "spreadsheet", "notebook"):
+        assert shlex.split(way_to_read(KIND[kind], name))[-1] == "converted"
 
 
 def test_every_kind_has_a_way():

@@ -237,7 +237,7 @@ def _kind_of(head: bytes, *, is_plain: bool) -> Reader | None:
     if (
         begun := next((one for one in (*READERS.values(), *NOT_READ) if head.startswith(one.begins)), None)
     ) is not None:
-        inner = (one for one in NOT_READ if any(mark in head for mark in one.inside_zip))
+        inner = (one for one in (*READERS.values(), *NOT_READ) if any(mark in head for mark in one.inside_zip))
         return next(inner, begun) if begun.name == "zip" else begun
     letters = head.removeprefix(BOM).lstrip()
     looked_for = (one for one in NOT_READ if one.looks_like and (is_plain or one.of_txt != "refuse"))

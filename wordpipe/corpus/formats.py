@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 _READERS = "wordpipe.corpus.readers."
+_BINARY = "wordpipe.corpus.binary."
+_RENAME = "rename the file so that it ends in .{0}: mv FILE STEM.{0}"
 _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
 
@@ -72,7 +74,27 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "parquet", "Parquet", (".parquet",), read=_READERS + "tables:read_parquet", takes="file", fields="named",
-            begins=(b"PAR1",), text_share=1.8, hint="rename the file so that it ends in .parquet: mv FILE STEM.parquet",
+            begins=(b"PAR1",), text_share=1.8, hint=_RENAME.format("parquet"),
+        ),
+        Reader(
+            "docx", "Word", (".docx", ".docm"), read=_BINARY + "word:read", takes="file", inside_zip=(b"word/",),
+            is_structured=True, text_share=0.3, hint=_RENAME.format("docx"),
+        ),
+        Reader(
+            "epub", "EPUB", (".epub",), read=_BINARY + "epub:read", takes="file", inside_zip=(b"application/epub+zip",),
+            is_structured=True, text_share=0.8, hint=_RENAME.format("epub"),
+        ),
+        Reader(
+            "odt", "OpenDocument", (".odt", ".ott"), read=_BINARY + "opendocument:read", takes="file",
+            inside_zip=(b"opendocument.text",), is_structured=True, text_share=0.3, hint=_RENAME.format("odt"),
+        ),
+        Reader(
+            "pptx", "PowerPoint", (".pptx", ".pptm", ".ppsx"), read=_BINARY + "slides:read", takes="file",
+            inside_zip=(b"ppt/",), is_structured=True, text_share=0.05, hint=_RENAME.format("pptx"),
+        ),
+        Reader(
+            "odp", "OpenDocument slides", (".odp",), read=_BINARY + "slides:read_odp", takes="file",
+            inside_zip=(b"opendocument.presentation",), is_structured=True, text_share=0.05, hint=_RENAME.format("odp"),
         ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
@@ -103,18 +125,10 @@ def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
 
 NOT_READ = (
     _kind("PDF", ".pdf", begins=(b"%PDF",), is_document=True, hint="convert the file to text first: pdftotext FILE STEM.txt"),
-    _kind("Word", ".docx", inside_zip=(b"word/",), is_document=True, hint=_PANDOC.format("docx")),
     _kind(
         "spreadsheet", ".xlsx", ".ods", inside_zip=(b"xl/", b"opendocument.spreadsheet"), is_document=True,
         hint="save the spreadsheet as CSV: soffice --headless --convert-to csv FILE --outdir converted",
     ),
-    _kind(
-        "slides", ".pptx", ".odp", inside_zip=(b"ppt/", b"opendocument.presentation"), is_document=True,
-        hint="save the slides as PDF, then convert the PDF to text: soffice --headless --convert-to pdf FILE --outdir "
-        "converted; pdftotext converted/NAME.pdf",
-    ),
-    _kind("EPUB", ".epub", inside_zip=(b"application/epub+zip",), is_document=True, hint=_PANDOC.format("epub")),
-    _kind("OpenDocument", ".odt", inside_zip=(b"opendocument.text",), is_document=True, hint=_PANDOC.format("odt")),
     _kind(
         "old Office", ".doc", ".xls", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
         hint="save the file as plain text (a table as CSV): soffice --headless --convert-to txt:Text FILE --outdir converted",

@@ -1,10 +1,10 @@
 """HTML as an outline, read by lexbor (selectolax), the HTML5 parser that mends what browsers mend.
 
 Left out are scripts, styles, templates, buttons, media and what is clearly no content: `nav`, the footer of the page, an
-`aside` that is mostly links, what has the role navigation, search, banner or contentinfo, and the signs (¶, #) that link to a
-heading. lexbor tells no lines: before it reads a page, a comment with the number of the line is put before every block. So a
-line is exact where a block begins and counted on by the newlines of its text; after a tag that is spread over several lines it
-is too small until the next block.
+`aside` that is mostly links, what has the role navigation, search, banner or contentinfo, and the signs (¶, #, ↩) that link to
+a heading, or back from a note. lexbor tells no lines: before it reads a page, a comment with the number of the line is put
+before every block. So a line is exact where a block begins and counted on by the newlines of its text; after a tag that is
+spread over several lines it is too small until the next block.
 
 A title ends at the first block in its heading, as a heading that nobody closed holds all that follows; the rest is text.
 Comments and processing instructions (`<?php … ?>`) are passed over, and part no word; of `<![CDATA[…]]>` the text is kept.
@@ -32,14 +32,14 @@ _LONGEST_NUMBER = 9  # digits of the first number of a list
 _LONGEST_SIGN = 3  # characters of a link that only points to its heading
 _DROPPED = names("""
     script style template noscript nav button select textarea iframe object svg canvas audio video map
-    datalist dialog noembed noframes
+    datalist dialog noembed noframes annotation annotation-xml
 """)
 _REPLACED = names("button select textarea iframe object svg canvas audio video")  # which stand between words
 _DROPPED_ROLES = frozenset(("navigation", "search", "banner", "contentinfo"))
 _PARTS = frozenset(("article", "section"))  # have footers of their own
 _SILENT = names("""
     script style template noscript button select textarea iframe object svg canvas audio video map datalist
-    noembed noframes
+    noembed noframes annotation annotation-xml
 """)
 _CONTENT_OR_NOT = frozenset(["footer", "aside", "header", "div", "section", "ul", "form"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -64,7 +64,7 @@ _LOOKED_AT = 4000  # characters of a page's title
 _INSTRUCTION = re.compile(r"<\?.*?\?>", re.DOTALL)
 _COMMENT_END = re.compile(r"--!?>")
 _LINE_MARK = re.compile(r"line (\d{1,12})\Z")
-_SIGNS = frozenset("¶§#🔗")
+_SIGNS = frozenset("¶§#🔗↩")
 _UNKNOWN = "-unknown"  # what the parser has no name for: a processing instruction
 _BOXES = frozenset(("section", "article", "div", "main", "a", "span", "details", "dt"))  # whose id may name a heading
 
@@ -87,11 +87,14 @@ def read(opened: Opened) -> Iterator[Record]:
     return read_sections(opened, MARKUP, blocks)
 
 
-def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True) -> None:
-    """Report the headings, words and code of an HTML text to the outline of its source; a `page` may have a title."""
+def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True, has_title: bool = False) -> None:
+    """Report the headings, words and code of an HTML text to the outline of its source; a `page` may have a title.
+
+    Where it `has_title`, something else says the title, and that of the page is left out.
+    """
     page = LexborHTMLParser(_with_lines(text, line))
     outline.line = line
-    if (title := page.css_first("head > title")) is not None:
+    if not has_title and (title := page.css_first("head > title")) is not None:
         text = title.text()
         words = _INSTRUCTION.sub("", text[:_LOOKED_AT]) + text[_LOOKED_AT:]
         if not is_page or outline.title is not None:
@@ -314,7 +317,11 @@ class _Walk:
 def _is_sign(link: LexborNode) -> bool:
     """True if the link only points to the heading it stands in."""
     text = link.text().strip()
-    return len(text) <= _LONGEST_SIGN and bool(text) and _SIGNS.issuperset(text.replace("\ufe0f", ""))
+    return (
+        len(text) <= _LONGEST_SIGN
+        and bool(text)
+        and _SIGNS.issuperset(text.replace("\ufe0f", "").replace("\ufe0e", ""))
+    )
 
 
 def _is_mostly_links(node: LexborNode) -> bool:

@@ -13,6 +13,7 @@ things in each other, a line of 100,000 characters) is read as plain text; both 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from wordpipe.corpus.documents import LONGEST_TITLE, Ledger, Record
@@ -35,13 +36,14 @@ class Section:
     line: int  # 1-based line of the source where its heading stands, or its text where it has none
     text: str = ""  # plain text, without the headings
     places: list[tuple[int, int]] = field(default_factory=list)  # offset in the text → line of the source, ascending
+    columns: dict[str, Any] = field(default_factory=dict)  # further columns of its record: a slide, a chapter
 
     def record(self, source: str, title: str | None) -> Record:
         """Return the section as a record, in a document of that title."""
         line = self.places[0][1] if self.places else self.line
         return Record(
             self.text, source, line, title=_joined(title, self.path), newline="space", lines_follow=False,
-            own={} if self.anchor is None else {"anchor": self.anchor}, places=self.places,
+            own={} if self.anchor is None else {"anchor": self.anchor}, places=self.places, metadata=dict(self.columns),
         )  # fmt: skip
 
 
@@ -56,6 +58,7 @@ class Outline:
         fields: of the front matter of the source.
         line: the line of the source that the next words come from; newlines in words count it on.
         sections: those that are complete, to be taken away.
+        columns: further columns of the sections that begin from now on.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -63,6 +66,7 @@ class Outline:
         self.fields: dict[str, Any] = {}
         self.line = 1
         self.sections: list[Section] = []
+        self.columns: dict[str, Any] = {}
         self.ledger = ledger
         self._levels: list[tuple[int, str]] = []
         self._anchors: dict[str, int] = {}
@@ -93,7 +97,8 @@ class Outline:
         self._levels.append((level, title))
         if anchor is not None and not 0 < len(anchor) <= _LONGEST_ANCHOR:
             anchor = None
-        self._open, self._is_new = Section(tuple(name for _, name in self._levels), anchor, line), True
+        path = tuple(name for _, name in self._levels)
+        self._open, self._is_new = Section(path, anchor, line, columns=self.columns), True
         self.line = line
         self.words(whole[cut:])  # of a title as long as a page the rest is text
 
@@ -172,7 +177,8 @@ class Outline:
             self.sections.append(self._open)
         else:
             self.ledger.add("headings_without_text", self._is_new)
-        self._open, self._is_new = Section(self._open.path, self._open.anchor, self.line), False
+        self._open = Section(self._open.path, self._open.anchor, self.line, columns=self.columns)
+        self._is_new = False
         self._clear()
 
     def take(self) -> Iterator[Section]:
@@ -244,6 +250,29 @@ def read_sections(opened: Opened, markup: Markup, blocks: Iterator[bytes] | None
     )
 
 
+def outline_records(outline: Outline, steps: Iterable[object], opened: Opened) -> Iterator[Record]:
+    """Yield the records of a source that a parser reports to an outline: what is complete after each step of the parser.
+
+    A document is a section, unless settings say that it is the file, a paragraph or a line.
+    """
+    documents, source = opened.settings.documents, opened.source.name
+    documents = "section" if documents == "auto" else documents
+    held: list[Section] = []  # all of them, where the file is one document
+    for is_end in chain((False for _ in steps), [True]):
+        if is_end or outline.length > opened.settings.max_document_bytes:
+            outline.finish()
+        sections = list(outline.take())
+        outline.ledger.add("sections_read", len(sections))
+        if documents == "file":
+            held += sections
+            continue
+        for section in sections:
+            record = section.record(source, outline.title)
+            yield from [record] if documents == "section" else pieces_of(record, documents)
+    for section in _joined_sections(held):
+        yield section.record(source, outline.title)
+
+
 def section_records(
     lines: Iterable[tuple[int, str]],
     markup: Markup,
@@ -270,7 +299,7 @@ def section_records(
     """
     head: Record | None = None
     outline = Outline(ledger)
-    for number, (first, text) in enumerate(_parts(lines, markup.begins, min(max_bytes, markup.part_bytes))):
+    for number, (first, text) in enumerate(parts(lines, markup.begins, min(max_bytes, markup.part_bytes))):
         ledger.add("files_parsed_in_parts", number == 1)
         try:
             markup.parse(text, first, outline)
@@ -297,7 +326,7 @@ def section_records(
             if head is not None:
                 record.metadata, record.own = dict(head.metadata), {**record.own, **head.own}
                 record.width, record.beside = head.width, head.beside
-            yield from [record] if documents in ("section", "file") else _pieces(record, documents)
+            yield from [record] if documents in ("section", "file") else pieces_of(record, documents)
 
 
 def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> Record | None:
@@ -313,7 +342,7 @@ def _front_record(values: dict[str, Any], fields: Fields, *, is_whole: bool) -> 
     return record
 
 
-def _parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
+def parts(lines: Iterable[tuple[int, str]], begins: re.Pattern[str], limit: int) -> Iterator[tuple[int, str]]:
     """Yield number of the first line, and text, of each part of a document with sections.
 
     Lines that are missing, as they were no UTF-8, are blank.
@@ -362,7 +391,7 @@ def _joined_sections(sections: list[Section]) -> list[Section]:
     return [whole]
 
 
-def _pieces(record: Record, documents: Literal["section", "file", "block", "line"]) -> Iterator[Record]:
+def pieces_of(record: Record, documents: Literal["auto", "section", "file", "block", "line"]) -> Iterator[Record]:
     """Yield the paragraphs of a section's text, or its lines, as records of their own."""
     parts = re.split(r"(\n\n+)" if documents == "block" else r"(\n+)", record.text)
     offset = 0

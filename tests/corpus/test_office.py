@@ -1,0 +1,178 @@
+"""Office documents and books: what is read in files that real programs made, what is left out, and what is refused."""
+
+import io
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.golden import GOLDEN, expected, golden_files, read
+from wordpipe.errors import InputError
+
+OFFICE = GOLDEN / "office"
+EACH = pytest.mark.parametrize("path", golden_files("office"), ids=lambda path: path.name)
+
+
+def again(path: Path, to: Path, **parts: str | bytes | None) -> Path:
+    """A copy of a zip file in which some parts are others, or not there."""
+    target = to / path.name
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name not in parts:
+                new.writestr(name, old.read(name))
+        for name, data in parts.items():
+            if data is not None:
+                new.writestr(name, data)
+    return target
+
+
+@EACH
+def test_what_a_person_reads_is_read(path):
+    found, ingest = read(path)
+    wanted = expected(path)
+    assert [(one.title, one.text) for one in found] == [(one.title, one.text) for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert {name: str(one.columns.get(name)) for name in other.columns} == other.columns
+    assert ingest.counts["documents_kept"] == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("tracked.docx", {"comments": 1, "deleted text": 2}),
+        (
+            "well.docx",
+            {"comments": 1, "deleted text": 1, "hidden text": 1, "tables of contents": 1, "headers and footers": 2},
+        ),
+        ("well.odt", {"comments": 1, "deleted text": 1, "hidden text": 1, "tables of contents": 1}),
+        ("bees.pptx", {"hidden slides": 1}),
+        ("bees.odp", {"hidden slides": 1}),
+        ("kiln3.epub", {}),
+    ],
+)
+def test_what_is_left_out_is_counted(name, left_out):
+    _, ingest = read(OFFICE / name)
+    counts = {what.partition(".")[2]: n for what, n in ingest.counts.items() if what.startswith("parts_left_out.")}
+    assert counts == left_out
+
+
+@EACH
+def test_as_one_document_it_has_all_of_its_text(path):
+    sections, _ = read(path)
+    (whole,), _ = read(path, documents="file")
+    assert [word for one in sections for word in one.text.split() if word not in whole.text.split()] == []
+
+
+def test_a_long_document_is_parted_as_it_is_read(tmp_path):
+    """Text below one heading is not held as a whole."""
+    body = "".join(f"<w:p><w:r><w:t>Sentence {number} of many.</w:t></w:r></w:p>" for number in range(100_000))
+    names = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    path = again(OFFICE / "kiln.docx", tmp_path, **{"word/document.xml": f"<w:document {names}>{body}</w:document>"})
+    found, _ = read(path, max_document_bytes=1 << 20)
+    assert len(found) > 1
+    assert sum(one.text.count("Sentence") for one in found) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("xml", "what"),
+    [
+        ('<!DOCTYPE a [<!ENTITY x "lol"><!ENTITY y "&x;&x;">]><a>&y;</a>', "declares XML entities"),
+        ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "declares XML entities"),
+        ("<a>" * 5000 + "</a>" * 5000, "nested too deeply"),
+        ("<a><b></a>", "the file is damaged"),
+        ("", "the file is damaged"),
+    ],
+)
+@pytest.mark.parametrize(("name", "inner"), [("kiln.docx", "word/document.xml"), ("kiln.odt", "content.xml")])
+def test_xml_that_grows_or_names_files_is_refused(name, inner, xml, what, tmp_path):
+    with pytest.raises(InputError, match=what):
+        read(again(OFFICE / name, tmp_path, **{inner: xml}))
+
+
+def test_a_bomb_is_refused_while_it_grows(tmp_path):
+    names = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    bomb = f"<w:document {names}>{' ' * (100 << 20)}</w:document>"
+    with pytest.raises(InputError, match="looks like a decompression bomb"):
+        read(again(OFFICE / "kiln.docx", tmp_path, **{"word/document.xml": bomb}))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "what"),
+    [
+        ("kiln.docx", {"word/document.xml": None}, "contains no Word document"),
+        ("kiln.odt", {"content.xml": None}, "contains no OpenDocument text"),
+        ("bees.pptx", {"ppt/presentation.xml": None}, "contains no presentation"),
+        ("kiln3.epub", {"META-INF/container.xml": None}, "contains no book"),
+        ("kiln.odt", {"META-INF/manifest.xml": "<a><encryption-data/></a>"}, "the file has a password"),
+        (
+            "kiln3.epub",
+            {"META-INF/encryption.xml": '<a xmlns="urn:e"><CipherReference URI="EPUB/text/ch001.xhtml"/></a>'},
+            "the book is encrypted",
+        ),
+    ],
+)
+def test_what_is_none_or_is_locked_is_refused(name, changed, what, tmp_path):
+    with pytest.raises(InputError, match=what):
+        read(again(OFFICE / name, tmp_path, **changed))
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"\xd0\xcf\x11\xe0" + bytes(600), "has a password, or it is in the format of an old Office program"),
+        (b"no zip file at all", "the file is damaged"),
+        (b"PK\x05\x06" + bytes(8) + b"\xff\xff\xff\xff" + bytes(6), "too many parts"),
+    ],
+)
+def test_what_is_no_package_is_refused(data, what, tmp_path):
+    (tmp_path / "a.docx").write_bytes(data)
+    with pytest.raises(InputError, match=what):
+        read(tmp_path / "a.docx")
+
+
+def test_a_page_of_a_book_without_headings_is_called_as_the_contents_call_it(tmp_path):
+    """A page with neither goes on with the chapter before; the tags of XHTML that close themselves hold nothing."""
+    page = "<html><head><title/></head><body><a id='x'/>{}</body></html>"
+    book = {
+        "EPUB/text/ch001.xhtml": page.format("<p>One of the first page.</p>"),
+        "EPUB/text/ch002.xhtml": page.format("<p/><p>A second page.<sup><a href='#n'>1</a></sup></p>").replace(
+            "'", '"'
+        ),
+    }
+    path = OFFICE / "kiln2.epub"
+    found, _ = read(again(path, tmp_path, **book))
+    texts = {one.text: (one.title, one.columns["chapter"]) for one in found}
+    assert texts["A second page.[1]"] == ("Manual of the Kiln › First firing", "First firing")
+    title, chapter = texts["One of the first page."]
+    assert (title, chapter) == ("Manual of the Kiln", "Manual of the Kiln")
+
+
+@pytest.mark.parametrize("path", golden_files("office"), ids=lambda path: path.name)
+def test_damaged_it_costs_the_file_and_nothing_else(path, tmp_path):
+    """Bytes that are others, and parts of XML that are damaged before they are packed."""
+    rng = random.Random(path.name)
+    data = path.read_bytes()
+    for number in range(20):
+        damaged = bytearray(data)
+        for _ in range(rng.choice([1, 5, 50])):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        if number % 2:
+            with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out := io.BytesIO(), "w") as new:
+                for name in old.namelist():
+                    inner = bytearray(old.read(name))
+                    if name.endswith(("ml", ".rels", ".opf", ".ncx")) and inner and rng.random() < 0.3:
+                        at = rng.randrange(len(inner))
+                        inner[at : at + rng.choice([1, 30])] = rng.choice(
+                            [b"", b"<w:p>", b"<w:tbl>", b"x", b"</w:p>", inner[:at]]
+                        )
+                    new.writestr(name, bytes(inner))
+            damaged = bytearray(out.getvalue())
+        target = tmp_path / path.name
+        target.write_bytes(damaged)
+        try:
+            found, ingest = read(target)
+        except InputError as error:
+            assert path.name in str(error)  # noqa: PT017
+            continue
+        assert ingest.counts["documents_kept"] == len(found)
