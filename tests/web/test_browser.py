@@ -302,19 +302,32 @@ def test_right_to_left_text_keeps_its_order_where_words_are_marked(see):
 
 @pytest.mark.oracle
 def test_a_suggestion_replaces_the_word_that_was_typed(see):
+    """By vectors words are not corrected: those without one come with words of like spelling."""
     seen = see()
-    page = seen.go("/?index=records")
+    page = seen.go("/?index=records&mix=10")
     page.wait_for_selector("#filters label")
     page.fill("#q", "Resalts SALTT saltt bread")
     page.locator("#docs, input[name=docs]").first.focus()  # the word is finished
-    page.locator("p.unknown button").first.wait_for()
-    told = page.locator("p.unknown", has_text="saltt")
+    told = page.locator("p.unknown", has_text="saltt has no vector")
     told.locator("button").first.click()
     until(page, "!/saltt/i.test(document.querySelector('#q').value)")
     now = page.input_value("#q").split(" ")
     assert (now[0], now[3]) == ("Resalts", "bread")
     assert now[1] == now[2]
     until(page, "!/saltt/i.test(decodeURIComponent(location.search))")
+
+
+@pytest.mark.oracle
+def test_a_corrected_word_is_searched_as_it_was_typed(see):
+    page = see().go("/?index=records&mix=0")
+    page.wait_for_selector("#filters label")
+    page.fill("#q", "SALTT saltt bread")
+    page.locator("input[name=docs]").focus()
+    told = page.locator("p.unknown", has_text="searched for salt instead of saltt")
+    told.get_by_role("button", name="search as typed").click()
+    until(page, "document.querySelector('#q').value === '\"saltt\" \"saltt\" bread'")
+    page.locator("#results .lead").wait_for()  # no text has it
+    assert page.locator("p.unknown", has_text="instead of").count() == 0
 
 
 @pytest.mark.oracle
@@ -527,7 +540,7 @@ def test_attention_by_keys_alone(see):
     page.keyboard.type("salt and <b>water</b>")
     for _ in range(8):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.innerText") == "Look":
+        if page.evaluate("document.activeElement.innerText") == "Show":
             break
     page.keyboard.press("Enter")
     page.wait_for_selector(".heat")
