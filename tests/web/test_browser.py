@@ -157,6 +157,29 @@ def test_why_adds_up_to_the_score(see):
 
 
 @pytest.mark.oracle
+def test_why_shows_by_what_the_score_was_multiplied(see):
+    seen = see()
+    for mix in ("0", "5"):
+        page = seen.go(f"/?index=records&q=salt+bread&mix={mix}&newer_better=year&half_life=10y&boost=share")
+        page.wait_for_selector(HITS)
+        hit = page.locator(HITS).first
+        hit.get_by_role("button", name="why").first.click()
+        hit.locator(".why .score-sum b").wait_for()
+        factors = [float(one) for one in hit.locator(".why .factor b").all_inner_texts()]
+        assert len(factors) == 2
+        assert factors[0] < 1 < factors[1] <= 2
+        whole, score = (float(hit.locator(f".why .{one} b").inner_text()) for one in ("sum", "score-sum"))
+        assert score == pytest.approx(whole * factors[0] * factors[1], abs=0.005)
+        assert score == pytest.approx(float(hit.locator(".score").first.inner_text()), abs=0.0011)
+        assert "days old by year" in hit.locator(".why").inner_text()
+        assert "larger share is better" in hit.locator(".why").inner_text()
+    page.fill("#q", "salt")
+    until(page, "!location.search.includes('bread')")
+    assert "boost=share" in page.url  # what weighs the rows stays
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
 def test_filters_narrow_and_count_and_go_into_the_url(see):
     seen = see()
     page = seen.go("/?q=salt+note")
@@ -515,6 +538,10 @@ def test_the_page_answers_without_a_script(see):
     page.fill("#q", "rust")
     page.get_by_role("button", name="Search").click()
     assert "Rust" in page.locator("li.hit").first.inner_text()
+    page.goto(f"{page.url}&newer_better=year&half_life=1y")
+    assert "note 39" in page.locator("li.hit").first.inner_text()
+    page.get_by_role("button", name="Search").click()
+    assert "newer_better=year" in page.url
     page.get_by_text("Filters").click()
     page.locator("#filters a", has_text='a "b" c').first.click()
     assert "f=" in page.url

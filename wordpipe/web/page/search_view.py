@@ -1,8 +1,8 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
 Its parameters are `q`, or `similar` (a row); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1:
-one row of each document), `where` (a condition), and `f`: chosen values as JSON, [["lang", "de"], …]; those of one column are
-alternatives. The script knows the same.
+one row of each document), `where` (a condition), `f`: chosen values as JSON, [["lang", "de"], …], of which those of one column
+are alternatives; and what weighs the rows, `newer_better`, `half_life`, `boost`. The script knows the same.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
-from wordpipe.web.page.parts import Inner, Markup, artifact_choice, options, over_texts, problem, tag, url
+from wordpipe.web.page.parts import Inner, Markup, artifact_choice, hidden, options, over_texts, problem, tag, url
 
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
@@ -27,6 +27,7 @@ _MIXES = [
     ("7", "mostly vectors"),
     ("10", "vectors only"),
 ]
+_WEIGHED = ("newer_better", "half_life", "boost")  # options of a query that have no field in the form
 _VALUES = 8  # of a filter
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
@@ -92,7 +93,7 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
         status, found = await ask("/similar", {**given, "row": params["similar"]})
     else:
         per_document = "1" if params.get("docs") == "1" else "0"
-        mix = {"passage": str(PASSAGE), "per_document": per_document, **mixed(params.get("mix", ""))}
+        mix = {"passage": str(PASSAGE), "per_document": per_document, **mixed(params.get("mix", "")), **_weighed(params)}
         status, found = await ask("/search", {"q": asked, **given, **mix})
     # an error, or no hits
     if status != 200:
@@ -152,6 +153,11 @@ def mixed(mix: str) -> dict[str, str]:
     if share in (0, 10):
         return {"mode": "dense" if share else "lexical"}
     return {"mode": "hybrid", "weight": str(share / 10)}
+
+
+def _weighed(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of the search view that weigh the rows."""
+    return {name: params[name] for name in _WEIGHED if params.get(name)}
 
 
 def _hit(
@@ -234,7 +240,8 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             tag("label", tag("span", "condition"), where, class_="where"),
-            tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), class_="options",
+            tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**_weighed(params)),
+            class_="options",
         ),
         action="/", method="get", role="search", id="form",
     )  # fmt: skip
@@ -242,7 +249,7 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
 
 def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
-    kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where")}
+    kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where", *_WEIGHED)}
     # a group for each field that is worth a choice
     groups = []
     columns = [one for one in facets["columns"] if one["name"] not in _OURS] if facets else []

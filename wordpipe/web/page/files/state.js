@@ -1,7 +1,10 @@
-// What is asked, as it stands in the URL: q or similar, index, k, mix, docs, where, f. The page without a script knows the same.
+// What is asked, as it stands in the URL: q or similar, index, k, mix, docs, where, f, and what weighs the rows (newer_better,
+// half_life, boost), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
 export const PASSAGE = 320;
+
+const WEIGHED = ["newer_better", "half_life", "boost"];
 
 export function read(search) {
   const given = new URLSearchParams(search);
@@ -9,6 +12,7 @@ export function read(search) {
     q: given.get("q") ?? "", similar: given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
     docs: given.get("docs") === "1", where: given.get("where") ?? "", f: chosen(given.get("f")),
+    weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
   };
 }
 
@@ -34,6 +38,7 @@ export function url(state, only) {
   if (state.docs) given.set("docs", "1");
   if (state.where) given.set("where", state.where);
   if (state.f.length) given.set("f", JSON.stringify(state.f));
+  for (const [name, value] of Object.entries(state.weighed)) given.set(name, value);
   const query = given.toString();
   return query ? `/?${query}` : "/";
 }
@@ -42,7 +47,7 @@ export function url(state, only) {
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
   if (state.similar) return ["/similar", {...params, row: state.similar}];
-  return ["/search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...more}];
+  return ["/search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...state.weighed, ...more}];
 }
 
 // From words (0) to vectors (10).

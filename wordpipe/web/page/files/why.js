@@ -48,7 +48,22 @@ export function drawWhy(hit) {
       )
     ),
     make("p", {class: "sum"}, sides.length > 1 ? sides.map(([, share]) => number(share)).join(" + ") + " = " : "total ", make("b", {}, number(whole))),
+    factorsOf(hit).map(([what, factor]) => make("p", {class: "factor"}, "× ", make("b", {}, small(factor)), " ", text(what, 120))),
+    factorsOf(hit).length ? make("p", {class: "score-sum"}, "score ", make("b", {}, small(hit.score))) : null,
   );
+}
+
+// What the sum is multiplied by: [[why, factor], …].
+export function factorsOf(hit) {
+  const {newer, boost} = hit.explain ?? {}, found = [];
+  if (newer) found.push([`newer is better: ${newer.days.toLocaleString("en", {maximumFractionDigits: 0})} days old by ${newer.field}${newer.has_date ? "" : ", which is empty: as the median row"}`, newer.factor]);
+  if (boost) found.push([`larger ${boost.field} is better`, boost.factor]);
+  return found;
+}
+
+// A number that may be close to 0.
+function small(value) {
+  return value >= 0.001 || value === 0 ? value.toFixed(3) : value.toExponential(1);
 }
 
 function bar(share) {
