@@ -602,3 +602,34 @@ def test_a_report_has_no_barrier_and_fits(see, built, tmp_path, scheme):
         assert fits(page), width
     assert seen.errors == []
     assert [url for url in seen.asked if not url.startswith("data:")] == [page.url]
+
+
+@pytest.mark.oracle
+def test_all_indexes_are_searched_as_one(see, records, tmp_path):
+    shutil.copytree(records, tmp_path / "two")
+    with wordpipe.serve([f"one={records}", tmp_path / "two"], port=0) as server:
+        seen = see(server.url)
+        page = seen.go("/?index=*&q=salt&mix=0")
+        page.wait_for_selector(HITS)
+        assert page.locator("select[name=index] option:checked").inner_text() == "all indexes"
+        shown = {*page.locator("#results li.hit .about .index").all_text_contents()}
+        assert shown == {"index one", "index two"}
+        page.locator("#filters label").first.wait_for()
+        hit = page.locator(HITS).first
+        name = hit.locator(".about .index").first.text_content().removeprefix("index ")
+        hit.get_by_role("button", name="why").first.click()
+        hit.locator(".why .sum b").first.wait_for()
+        hit.get_by_role("button", name="more like this").first.click()
+        until(page, "location.search.includes('similar=')")
+        page.wait_for_selector(".like")
+        assert f"index={name}" in page.url
+        assert seen.errors == []
+        page = see(server.url, java_script_enabled=False).go("/?index=*&q=salt&mix=0")
+        assert page.locator("li.hit .field", has_text="index ").count() >= 10
+
+
+@pytest.mark.oracle
+def test_indexes_that_have_no_common_scale_say_so(see):
+    page = see().go("/?index=*&q=salt&mix=0")
+    page.get_by_role("alert").wait_for()
+    assert "different languages" in page.get_by_role("alert").inner_text()

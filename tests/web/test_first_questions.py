@@ -1,4 +1,4 @@
-"""The first things that people type into a search box, in the shell, over HTTP and on the page: the same, without an option."""
+"""The first things that people type into a search box, in the shell, over HTTP and on the page, without an option."""
 
 import json
 from typing import NamedTuple

@@ -1,11 +1,15 @@
 """Our own API: what it answers is what `wordpipe query --json` prints, and its errors name the next step."""
 
+import csv
+import io
 import json
 import random
+from shutil import copytree
 
 import pytest
 
 import wordpipe
+from tests.support.waiting import wait_until
 from wordpipe.errors import UnknownWordError
 
 QUERIES = [
@@ -313,3 +317,89 @@ def test_models_answer_as_their_commands_do(client, cli, built, heads):
     predicted = client.get("/predict", params={"text": "7 is red"}).json()
     (line,) = cli("predict", heads / "colours", "7 is red", "--json").out.splitlines()
     assert {name: predicted[name] for name in json.loads(line)} == json.loads(line)
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """Two indexes of words over records, and one in another language."""
+    root = tmp_path_factory.mktemp("halves")
+    texts = {
+        "early": ["Salt draws water out of bread.", "The tide rises with the moon.", "Rust eats iron."],
+        "late": ["Bees find salt on a stone.", "A moon of salt and water.", "The kettle sings."],
+        "german": ["Das Salz zieht Wasser aus dem Brot.", "Der Mond hebt die Flut."],
+    }
+    for name, own in texts.items():
+        rows = [{"id": f"{name}-{n}", "text": text, "kind": "ab"[n % 2]} for n, text in enumerate(own)]
+        wordpipe.ingest(rows, output=root / f"{name}-corpus", valid=0, metadata=["kind"])
+        language = "german" if name == "german" else "english"
+        wordpipe.index(root / f"{name}-corpus", output=root / name, unit="document", language=language)
+    return root
+
+
+@pytest.fixture(scope="module")
+def together(serving, halves):
+    return serving(halves / "early", halves / "late", f"other={halves / 'german'}")
+
+
+def test_several_indexes_are_searched_as_one(together, halves, cli):
+    params = {"q": "salt water moon", "index": ["early", "late"], "format": "json", "passage": 80, "count": 1}
+    found = together.get("/search", params=params).json()
+    with wordpipe.open([halves / "early", halves / "late"], "index") as several:
+        expected = several.query("salt water moon")
+    assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [(hit["id"], hit["score"]) for hit in expected]
+    assert {(hit["index"], hit["id"].partition("-")[0]) for hit in found["hits"]} == {("early",) * 2, ("late",) * 2}
+    assert found["index"] == "early + late"
+    assert found["matches"] == len(expected)
+    assert len(found["passages"]) == len(found["hits"])
+    posted = together.post("/search", json={**params, "count": True}).json()
+    assert posted["hits"] == found["hits"]
+    said = cli("query", halves / "early", halves / "late", "salt water moon", "--json")
+    plain = {"q": params["q"], "index": params["index"]}
+    lines = [json.loads(line) for line in together.get("/search", params=plain).text.splitlines()]
+    assert [line | {"index": str(halves / line["index"])} for line in lines] == [
+        json.loads(one) for one in said.out.splitlines()
+    ]
+    table = csv.DictReader(io.StringIO(together.get("/search", params=plain | {"format": "csv"}).text, newline=""))
+    assert [row["index"] for row in table] == [hit["index"] for hit in found["hits"]]
+
+
+def test_the_fields_of_several_indexes_are_counted_and_chosen_together(together):
+    found = together.get("/facets", params={"index": ["early", "late"], "q": "salt"}).json()
+    (kind,) = [column for column in found["columns"] if column["name"] == "kind"]
+    assert sum(one["count"] for one in kind["values"]) == found["rows"] == 3
+    hits = together.get(
+        "/search", params={"q": "salt", "index": ["early", "late"], "f": '[["kind", "b"]]', "format": "json"}
+    ).json()["hits"]
+    assert [hit["id"] for hit in hits] == ["late-1"]
+
+
+def test_what_cannot_be_searched_together_says_why(together, client):
+    refused = together.get("/search", params={"q": "salt", "index": "*"})
+    assert refused.status_code == 400
+    assert "different languages" in refused.json()["error"]["message"]
+    assert together.get("/search", params={"q": "salt", "index": ["early", "nowhere"]}).status_code == 404
+    refused = client.get("/search", params={"q": "salt", "index": ["records", "words"]})
+    assert (refused.status_code, "words is no such index" in refused.json()["error"]["message"]) == (400, True)
+    twice = {"q": "salt", "index": ["early", "early"], "format": "json"}
+    assert together.get("/search", params=twice).json()["index"] == "early"
+
+
+def test_a_star_is_all_indexes_over_texts_with_vectors_and_without(client):
+    params = {"q": "salt water", "index": "*", "format": "json", "k": 30, "mode": "lexical"}
+    found = client.get("/search", params=params).json()
+    assert {hit["index"] for hit in found["hits"]} == {"records", "index"}
+
+
+def test_a_newer_version_of_one_is_searched_with_the_others(serving, halves, tmp_path):
+    for name in ("early", "late"):
+        copytree(halves / name, tmp_path / name)
+    asked = serving(tmp_path / "early", tmp_path / "late")
+    params = {"q": "harbour", "index": ["late", "early"], "format": "json"}
+    before = asked.get("/search", params=params).json()
+    assert before["hits"] == []
+    wordpipe.ingest([{"id": "new", "text": "A harbour of stone."}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "early", unit="document", language="english")
+    wait_until(lambda: asked.get("/health").json()["artifacts"][0]["swaps"] == 1)
+    after = asked.get("/search", params=params).json()
+    assert [hit["id"] for hit in after["hits"]] == ["new"]
+    assert after["digest"] != before["digest"]

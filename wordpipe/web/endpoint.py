@@ -56,6 +56,7 @@ from wordpipe.web.params import (
     Param,
     Schema,
     Url,
+    bounded,
     checked_text,
     fields,
     maybe,
@@ -66,9 +67,11 @@ from wordpipe.web.params import (
 from wordpipe.web.replies import JSON, Refused, json_reply
 from wordpipe.web.served_artifacts import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
+from wordpipe.web.together import pick_several
 
 T = TypeVar("T")
 
+_MOST_INDEXES = 100  # that are asked as one
 PATIENCE_S = 10.0  # that a request waits for what is made once
 
 
@@ -92,16 +95,27 @@ def words_param(text: str, example: str, what: str) -> Any:
     )  # fmt: skip
 
 
-def artifact_param(text: str, *, at: str = "") -> Any:
+def artifact_param(text: str, *, at: str = "", several: bool = False) -> Any:
     """Declare the endpoint's parameter with the name of the artifact that answers.
 
-    Without one it is the first that can, unless it is in the path.
+    Without one it is the first that can, unless it is in the path. Where `several` may answer as one, the value is a tuple of
+    names.
     """
     shown = f"name of the artifact to use: {text}" + (
         "" if at == "path" else "; default: the first artifact that can answer"
     )
-    default = MISSING if at == "path" else None
-    return field(default=default, metadata={"param": {"text": shown, "at": at, "is_artifact": True}})
+    facts: dict[str, Any] = {"text": shown, "at": at, "is_artifact": True}
+    if several:
+        facts["text"] += "; several names, or * for all indexes over texts: these are searched as one index"
+        facts |= {"repeats": True, "check": _few_names, "schema": {"type": ["string", "array"], "items": TEXT}}
+    return field(default=MISSING if at == "path" else None, metadata={"param": facts})
+
+
+def _few_names(names: Sequence[str], settings: ServeSettings) -> tuple[str, ...]:
+    """Return the names of a request. Raises ConfigError: they are too many."""
+    del settings
+    bounded("number of indexes", len(names), 1, _MOST_INDEXES)
+    return tuple(names)
 
 
 def inline(*names: str, **changes: Mapping[str, Any]) -> Any:
@@ -278,8 +292,8 @@ class Endpoint:
         """Refuse parameters that do not fit each other. Raises ConfigError."""
 
     @property
-    def asked_of(self) -> str | None:
-        """The name of the artifact that is to answer; None for the first that can."""
+    def asked_of(self) -> str | tuple[str, ...] | None:
+        """The name of the artifact that is to answer, or names of several; None for the first that can."""
         return next((getattr(self, one.name) for one in self.declared.params if one.is_artifact), None)
 
     @property
@@ -301,11 +315,14 @@ class Endpoint:
         Slow work that is done once is waited for not too long.
         """
         del request
-        served = server.artifacts.pick(self.asked_of, self.declared.can)
+        names, seconds = self.asked_of, min(PATIENCE_S, server.settings.timeout / 2)
+        if isinstance(names, tuple):
+            served = await pick_several(server.artifacts, names, self.declared.can, seconds)
+        else:
+            served = server.artifacts.pick(names, self.declared.can)
         with served.lease() as generation:
             at = At(served, generation, server)
             if self.declared.made_once:
-                seconds = min(PATIENCE_S, server.settings.timeout / 2)
                 make = partial(self._alone, at)
                 found = await server.artifacts.made_once(generation, self.batch, make, seconds)
             else:

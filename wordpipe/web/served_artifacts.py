@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,8 +58,8 @@ _WARM_TEXT = "warm"
 
 Report = Callable[[str], None]
 """Takes a line for the log."""
-Stamp = tuple[int, int, int] | str
-"""What `stat` says of a manifest: inode, nanoseconds of its last change, bytes; in a bucket its e_tag."""
+Stamp = tuple[int, int, int] | str | tuple[str, ...]
+"""What `stat` says of a manifest: inode, nanoseconds of its last change, bytes; in a bucket its e_tag; of several, digests."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,7 @@ class Generation:
     users: int = 0
     retired: bool = False
     remembered: dict[Hashable, Any] = field(default_factory=dict)  # what is asked often and takes time, as facets
-    looks: dict[Hashable, "asyncio.Future[_Look]"] = field(
-        default_factory=dict
-    )  # what takes seconds; for the loop's thread
+    looks: dict[Hashable, "asyncio.Future[_Look]"] = field(default_factory=dict)  # slow work; for the loop's thread
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, kept with the served artifact for later requests; for the artifact's thread."""
@@ -95,8 +94,9 @@ class Generation:
 
     @property
     def digest(self) -> str:
-        """The digest of the artifact's content."""
-        return self.opened.artifact.digest
+        """The digest of the artifact's content; of indexes that are asked together one digest of theirs."""
+        own = [one.artifact.digest for one in getattr(self.opened, "parts", [self.opened])]
+        return own[0] if len(own) == 1 else sha256("".join(own).encode()).hexdigest()
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
@@ -145,7 +145,8 @@ class Generation:
         opened, ability = self.opened, self.abilities[0]
         if ability == "search":
             if isinstance(opened, OpenIndex) and opened.has_vectors:
-                opened.index  # noqa: B018  read now
+                for one in getattr(opened, "parts", [opened]):
+                    one.index  # noqa: B018  read now
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
                 opened.lexical.compile()
             with suppress(ConfigError, InputError):  # the word need not be there
@@ -193,6 +194,7 @@ class Served:
     error: str | None = None  # why the newest generation could not be opened
     swaps: int = 0
     is_silent: bool = False  # the store does not answer
+    parts: tuple[str, ...] = ()  # the names of the indexes that are asked together here
     _looked_at: Stamp | None = None  # the newest
     _failed: tuple[Stamp | None, float] | None = None  # a generation that could not be opened, and when to try again
     _pause: float = _RETRY_S  # before that
@@ -279,7 +281,11 @@ def open_generation(path: Path, *, verify: bool = True) -> Generation:
         ArtifactError: missing, damaged, or of a kind that nothing can be asked of.
     """
     stamp = _stamp(path)
-    opened = open_artifact(path, KINDS, verify=verify)
+    return opened_warm(open_artifact(path, KINDS, verify=verify), stamp)
+
+
+def opened_warm(opened: OpenArtifact, stamp: Stamp | None) -> Generation:
+    """Return what was opened as a generation that has read what its first request needs; closed where that fails."""
     try:
         generation = Generation(opened, stamp, time.time())
         generation.warm()
@@ -307,10 +313,9 @@ class ServedArtifacts:
 
     by_name: dict[str, Served]
     report: Report = lambda _: None
-    slow: Batcher = field(
-        default_factory=lambda: Batcher("slow")
-    )  # for what takes seconds, so that no query waits for it
+    slow: Batcher = field(default_factory=lambda: Batcher("slow"))  # what takes seconds, so that no query waits for it
     far: Batcher = field(default_factory=lambda: Batcher("far"))  # for what waits for a store of objects
+    together: dict[tuple[str, ...], Served] = field(default_factory=dict)  # names → indexes that are asked as one
     _pollers: list["asyncio.Task[None]"] = field(default_factory=list, init=False)
 
     @classmethod
@@ -404,7 +409,7 @@ class ServedArtifacts:
         """Close all artifacts of the server, when no request is at work."""
         self.slow.stop(_LAST_S)
         self.far.stop(_LAST_S)
-        for one in self.by_name.values():
+        for one in (*self.by_name.values(), *self.together.values()):
             one.batcher.stop()
             one.current.retire()
 
@@ -434,9 +439,8 @@ class ServedArtifacts:
             new = await (self._far_away(one.open_next) if one.is_far else asyncio.to_thread(one.open_next))
         except Exception as error:  # noqa: BLE001  (the old generation answers on)
             one.fail(error)
-            self.report(
-                f"{one.name}: the new version cannot be opened, so the server keeps the old version: {one.error}"
-            )
+            what = "the new version cannot be opened, so the server keeps the old version"
+            self.report(f"{one.name}: {what}: {one.error}")
             return
         before = one.current.digest
         one.swap(new)

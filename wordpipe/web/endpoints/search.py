@@ -30,7 +30,7 @@ _HIT = fields(
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
         "count": WHOLE, "source": TEXT, "line": WHOLE, "anchor": maybe(TEXT), "split": TEXT, "metadata": MAP, "explain": MAP,
-        "related": FLAG,
+        "related": FLAG, "index": TEXT,
     },
     closed=False,
 )  # fmt: skip
@@ -115,7 +115,7 @@ class Search(Endpoint):
         "where and f", example="how do bees fly", each=True, check=_question, schema=TEXT,
     )  # fmt: skip
     k: int = _hits_param()
-    index: str | None = artifact_param("an index or a words artifact")
+    index: tuple[str, ...] | None = artifact_param("an index or a words artifact", several=True)
     f: Chosen = _chosen_param()
     format: Literal["lines", "json", "csv"] = _format_param()
     count: bool = param(
@@ -142,10 +142,15 @@ class Search(Endpoint):
         found = iter(at.opened.query_all([one.q for one in items if one.q], asked.k, options))
         results = [next(found) if one.q else _listed(at.opened, options, asked.k) for one in items]
         if asked.format != "json":
-            return [_Found(result) for result in results]
+            return [_named(at, _Found(result)) for result in results]
         counts = at.opened.count_all([one.q for one in items], options) if asked.count else [None] * len(items)
         return [
-            _Found(result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n}))
+            _named(
+                at,
+                _Found(
+                    result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n})
+                ),
+            )
             for result, n in zip(results, counts, strict=True)
         ]
 
@@ -219,7 +224,7 @@ class FacetsOf(Endpoint):
     q: str = param(
         "", "count only rows that contain a word of this query", example="salt", each=True, check=_question, schema=TEXT
     )
-    index: str | None = artifact_param("an index")
+    index: tuple[str, ...] | None = artifact_param("an index", several=True)
     f: Chosen = _chosen_param()
     options: QueryOptions = inline("where", where=_WHERE)
     values: int = param(20, "maximum number of values listed for each field", ge=1, le=_FACET_VALUES)
@@ -259,6 +264,15 @@ class _Found:
         }  # fmt: skip
 
 
+def _named(at: At, found: _Found) -> _Found:
+    """Name in each hit of several indexes the index by its name in the server, where the index says its folder."""
+    if at.served.parts:
+        names = {str(one.path): name for one, name in zip(at.opened.parts, at.served.parts, strict=True)}
+        for hit in found.result.hits:
+            hit["index"] = names[hit["index"]]
+    return found
+
+
 def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
     """Return a search's options with chosen values of columns in their condition.
 
@@ -288,19 +302,24 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
         about["nothing"] = {"message": error.message, "hint": error.hint}
     if n_chars:
         finder = opened.passages(result.searched or result.query)
-        there = _have_vectors(opened, [hit["row"] for hit in result.hits])
+        there = _have_vectors(opened, result.hits)
         about["passages"] = [
             _passage(hit, finder, n_chars) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)
         ]
     return about
 
 
-def _have_vectors(opened: OpenArtifact, rows: Sequence[int]) -> list[bool]:
-    """Return True for each row that has a vector; rows without one are found by words, ids and conditions alone."""
-    known = opened.with_vector if isinstance(opened, OpenIndex) and opened.has_vectors else None
-    if known is None:
-        return [not isinstance(opened, OpenIndex) or opened.has_vectors] * len(rows)
-    return [bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row) for row in rows]
+def _have_vectors(opened: OpenArtifact, hits: Sequence[dict[str, Any]]) -> list[bool]:
+    """Return True for each hit whose row has a vector; rows without one are found by words, ids and conditions alone."""
+    parts = {str(one.path): one for one in getattr(opened, "parts", ())}
+    return [_has_vector(parts.get(hit.get("index", ""), opened), hit["row"]) for hit in hits]
+
+
+def _has_vector(opened: OpenArtifact, row: int) -> bool:
+    """Return True if a row of an index has a vector."""
+    if not isinstance(opened, OpenIndex) or not opened.has_vectors or (known := opened.with_vector) is None:
+        return not isinstance(opened, OpenIndex) or opened.has_vectors
+    return bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row)
 
 
 def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str, Any]:

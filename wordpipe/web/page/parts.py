@@ -83,10 +83,10 @@ def over_texts(about: Mapping[str, Any]) -> list[Any]:
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
     """Return the element of a page that lists the artifacts with an ability; a hidden field if there is only one."""
     wanted = {*able}
-    names = [one["name"] for one in about["artifacts"] if wanted & {*one["can"]}]
-    if len(names) < 2:
-        return [tag("input", type="hidden", name=name, value=one) for one in names]
-    return options(name, [(one, one) for one in names], chosen or names[0], label)
+    named = [(one["name"], one.get("label", one["name"])) for one in about["artifacts"] if wanted & {*one["can"]}]
+    if len(named) < 2:
+        return [tag("input", type="hidden", name=name, value=one) for one, _ in named]
+    return options(name, named, chosen or named[0][0], label)
 
 
 def text_form(

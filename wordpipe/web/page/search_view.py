@@ -27,6 +27,7 @@ _MIXES = [
     ("7", "mostly vectors"),
     ("10", "vectors only"),
 ]
+ALL = "*"  # stands for all indexes over texts, as in web/together.py
 _WEIGHED = ("newer_better", "half_life", "boost")  # options of a query that have no field in the form
 _VALUES = 8  # of a filter
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -39,7 +40,7 @@ Chosen = list[tuple[str, Any]]
 async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Return the form, with hits and filters of the URL's query."""
     # the index that is asked
-    texts = over_texts(about)
+    texts = with_all(over_texts(about))
     index = next((one for one in texts if one["name"] == (params.get("index") or texts[0]["name"])), None)
     if index is None:  # never another one's answers
         served = [
@@ -49,9 +50,12 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         return tag("div", said, tag("p", "Choose one of:", served, class_="hint"), class_="problem", role="alert")
     # what narrows the search, and the values to choose from
     name = index["name"]
-    _, whole = await ask("/about", {"artifact": name})
-    facts = whole.get("manifest", {}).get("facts", {})
-    mixes = "lexical" in facts and facts.get("dim") != 0  # words alone are not mixed with vectors
+    if name == ALL:
+        mixes = bool(index["dim"])
+    else:
+        _, whole = await ask("/about", {"artifact": name})
+        facts = whole.get("manifest", {}).get("facts", {})
+        mixes = "lexical" in facts and facts.get("dim") != 0  # words alone are not mixed with vectors
     chosen = read_chosen(params.get("f", ""))
     narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
@@ -70,6 +74,15 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_mixes=str(mixes).lower(),
     )  # fmt: skip
+
+
+def with_all(texts: Sequence[Any]) -> list[Any]:
+    """Return the served indexes over texts, and, of several, behind them all as one."""
+    if len(texts) < 2 or any(one["name"] == ALL for one in texts):
+        return [*texts]
+    dims = {one["dim"] for one in texts}
+    whole = {"rows": sum(one["rows"] for one in texts), "dim": dims.pop() if len(dims) == 1 else 0}
+    return [*texts, {**texts[0], **whole, "name": ALL, "label": "all indexes", "can": ["search"]}]
 
 
 def read_chosen(text: str) -> Chosen:
@@ -93,7 +106,12 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
         status, found = await ask("/similar", {**given, "row": params["similar"]})
     else:
         per_document = "1" if params.get("docs") == "1" else "0"
-        mix = {"passage": str(PASSAGE), "per_document": per_document, **mixed(params.get("mix", "")), **_weighed(params)}
+        mix = {
+            "passage": str(PASSAGE),
+            "per_document": per_document,
+            **mixed(params.get("mix", "")),
+            **_weighed(params),
+        }
         status, found = await ask("/search", {"q": asked, **given, **mix})
     # an error, or no hits
     if status != 200:
@@ -169,12 +187,12 @@ def _hit(
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
     before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
-    fields = {"id": hit.get("id"), **hit.get("metadata", {})}
+    fields = {"id": hit.get("id"), "index": hit.get("index"), **hit.get("metadata", {})}
     shown = [f"{name} {_short(value)}" for name, value in fields.items() if value not in (None, [], "")]
     # a row without a vector has no like rows
     like = None
     if passage is None or passage["has_vector"]:
-        href = url(similar=hit["row"], index=index, f=params.get("f"), where=params.get("where"))
+        href = url(similar=hit["row"], index=hit.get("index", index), f=params.get("f"), where=params.get("where"))
         like = tag("a", "more like this", href=href)
     # title, text, facts, and what says nearly the same
     return tag(

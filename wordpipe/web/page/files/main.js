@@ -136,6 +136,7 @@ function search(view) {
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
+        if (hit.index && hit.index !== state.index) return location.assign(url({...state, q: "", similar: String(hit.row), index: hit.index, f: [], k: K}, null));
         title = hit.title || (hit.text ?? "").slice(0, 60);
         change({q: "", similar: String(hit.row)});
         field.value = "";

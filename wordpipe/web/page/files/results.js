@@ -76,6 +76,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
         make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
         place ? copyButton(place, "place", shortPlace(place)) : null,
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
+        hit.index ? make("span", {class: "field index"}, make("span", {class: "field-name"}, "index"), " ", text(hit.index, 80)) : null,
         fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
         why,
         passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
