@@ -379,7 +379,7 @@ def test_what_cannot_be_searched_together_says_why(together, client):
     assert "different languages" in refused.json()["error"]["message"]
     assert together.get("/search", params={"q": "salt", "index": ["early", "nowhere"]}).status_code == 404
     refused = client.get("/search", params={"q": "salt", "index": ["records", "words"]})
-    assert (refused.status_code, "words is no such index" in refused.json()["error"]["message"]) == (400, True)
+    assert (refused.status_code, "words is no index over texts" in refused.json()["error"]["message"]) == (400, True)
     twice = {"q": "salt", "index": ["early", "early"], "format": "json"}
     assert together.get("/search", params=twice).json()["index"] == "early"
 

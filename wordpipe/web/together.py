@@ -34,7 +34,7 @@ async def pick_several(artifacts: ServedArtifacts, names: Sequence[str], ability
         return asked[0]
     for one in asked:
         if not isinstance(one.current.opened, OpenTextIndex):
-            raise Refused(400, f"only indexes over texts can be searched together, and {one.name} is no such index")
+            raise Refused(400, f"{one.name} is no index over texts, and only these can be searched together")
     # the set that is open, if all its indexes are still the current ones
     key, digests = tuple(one.name for one in asked), tuple(one.current.digest for one in asked)
     known = artifacts.together.get(key)
@@ -67,7 +67,7 @@ def _opened(asked: Sequence[Served], digests: tuple[str, ...]) -> Generation:
 
 
 def _kept(artifacts: ServedArtifacts, key: tuple[str, ...], made: Generation, asked: Sequence[Served]) -> Served:
-    """Keep a set of indexes that was opened, in the place of the same set of before, and of the oldest where they are many."""
+    """Keep a set of indexes open: it replaces the same set in older versions; at most four sets stay open."""
     known = artifacts.together.pop(key, None)
     if known is None:
         name = " + ".join(key)
