@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ def counted_slowly(texts, language, stems):
 
 
 def counted(texts, language, stems):
-    """The same of an index."""
+    """The same of an index; of texts, or of arrays of texts."""
     index = LexicalIndex.build(iter(texts), LexicalSettings(language=language), stems=stems)
     names = [term.decode() for term in index.terms]
     assert [name.encode() for name in names] == sorted(name.encode() for name in names)
@@ -57,11 +58,14 @@ def counted(texts, language, stems):
 )  # fmt: skip
 def test_what_is_counted_by_pieces_is_what_stands_in_every_run(texts, language, stems):
     expected = counted_slowly(texts, language, stems)
-    assert counted(texts, language, stems) == expected
-    with pytest.MonkeyPatch.context() as patch:  # blocks of a few texts, of which nothing is remembered
-        patch.setattr(counting, "_BLOCK", 20)
-        patch.setattr(counting, "_REMEMBERED", 150)
-        assert counted(texts, language, stems) == expected
+    written = [one.encode("utf-8", "replace").decode() for one in texts]
+    arrays = [pa.array(written[:2], pa.string()), pa.array([], pa.string()), pa.array(written[2:], pa.string())]
+    for given_texts in (texts, arrays):
+        assert counted(given_texts, language, stems) == expected
+        with pytest.MonkeyPatch.context() as patch:  # blocks of a few texts, of which nothing is remembered
+            patch.setattr(counting, "_BLOCK", 20)
+            patch.setattr(counting, "_REMEMBERED", 150)
+            assert counted(given_texts, language, stems) == expected
 
 
 def test_a_text_has_the_same_terms_wherever_it_stands():

@@ -148,16 +148,21 @@ def test_runs_are_counted_as_they_are_read(words, sign):
         analyser = Analyser(language)
         for run in analyser.runs(sign.join(words)):
             forms = analyser.of_run(run)
-            ((terms, written),) = analyser.terms_of_runs([run])
+            found = analyser.terms_of_runs([run])
+            terms = [(term, is_long) for _, term, is_long in found.terms]
+            plain = analyser.stems([word for _, word in found.plain])
+            terms += [*((term, True) for term in plain), *((term, False) for term in analyser.stems(found.joined))]
             assert sorted(terms) == sorted((form.term, form.is_long) for form in forms)
-            mains = [form for form in forms if form.is_main and form.end - form.start > 1]
-            assert [term for _, term in written] == [form.term for form in mains]
+            mains = [form.term for form in forms if form.is_main and form.end - form.start > 1]
+            assert sorted([*plain, *analyser.stems([word for _, word in found.written])]) == sorted(mains)
 
 
 @given(st.lists(st.text("aB.é-\x1e漢 \n", max_size=9), max_size=6))
 def test_texts_that_are_cut_together_have_the_runs_of_each(texts):
     analyser = Analyser("none")
-    assert analyser.all_runs(texts) == [analyser.runs(text) for text in texts]
+    runs, of_texts = analyser.all_runs(texts)
+    for number, text in enumerate(texts):
+        assert [run for run, of in zip(runs, of_texts, strict=True) if of == number] == analyser.runs(text)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,9 @@ _RUN = re.compile(rf"{END}|(?:(?<![\w.])\.)?\w[\w+#]*(?:(?:[.&/,']|-{_BREAK})[\w
 _PART = re.compile(r"\w+", re.ASCII)
 _COMPOUND = re.compile(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})+")
 _HYPHEN = re.compile(r"-\s*")
-_PLURAL = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s|(?:(?![aeiouy])[a-z]){2,}(?![aeiouys])[a-z]s")
+PLURAL = "[A-Z0-9]*[A-Z][A-Z0-9]+s|[b-df-hj-np-tv-xz]{2,}[b-df-hj-np-rtv-xz]s"
 """The plural of an abbreviation: in capitals but for its s, or without a vowel (llms, pdfs)."""
+_PLURAL = re.compile(PLURAL)
 _PLACE = itemgetter(0, 1)  # of a form in its run
 _LONGEST_JOINED = 48  # characters: an address of a page is not looked for as a whole
 _CACHED = 1 << 16  # runs whose terms are remembered
@@ -87,8 +88,21 @@ class Form(NamedTuple):
         return self.kind in ("word", "bare") and self.end - self.start > 1
 
 
+class RunTerms(NamedTuple):
+    """The terms and the words of runs, each with the number of its run."""
+
+    plain: list[tuple[int, str]]  # words whose stems are terms that make a text longer
+    joined: list[str]  # words whose stems are terms that make none longer
+    of_joined: list[int]
+    terms: list[tuple[int, str, bool]]  # other terms, with whether they make a text longer
+    written: list[tuple[int, str]]  # words whose stems are not among the terms for their sake
+
+
 class Analyser:
     """An analyser of texts into terms, in one language.
+
+    Attributes:
+        stop: the words that are no terms.
 
     Args:
         language: a Snowball algorithm, or none: words stay as they are.
@@ -104,7 +118,7 @@ class Analyser:
         self._rules = frozenset(SWITCHED) - {*without}
         self._plain_word = _singular if "abbreviations" in self._rules else str.lower
         self._folds_letters = bool(self._rules & {"marks", "letters"})
-        self._stop = stop_words(language)
+        self.stop = stop_words(language)
         self._language = language if stems else "none"  # whose endings are cut off
         self._stem = stemmer(self._language)
         self._known: dict[str, tuple[Form, ...]] = {}  # no cache around a method: it would know us, and we it, for ever
@@ -127,25 +141,34 @@ class Analyser:
         plain = text.replace(END, " ")
         return self._pattern(plain).findall(plain)  # type: ignore[no-any-return]
 
-    def all_runs(self, pieces: Sequence[str]) -> list[list[str]]:
-        """Return the runs of each piece of text; pieces are cut together, as the calls took longer than the cutting."""
-        found: list[list[str]] = [[] for _ in pieces]
-        kinds: dict[Any, list[int]] = {}
+    def all_runs(self, pieces: Sequence[str]) -> tuple[list[str], list[int]]:
+        """Return the runs of all pieces of text, and which piece each comes from.
+
+        Pieces are cut together, as the calls took longer than the cutting: those of ASCII alone first, then the others.
+        """
+        runs, of_pieces, kinds = list[str](), list[int](), dict[bool, list[int]]()
         for number, piece in enumerate(pieces):
-            kinds.setdefault(self._pattern(piece), []).append(number)
-        for pattern, numbers in kinds.items():
-            at = iter(numbers)
-            own = found[next(at)]
-            for run in pattern.findall(END.join(pieces[number].replace(END, " ") for number in numbers)):
+            kinds.setdefault(piece.isascii(), []).append(number)
+        for numbers in kinds.values():
+            text = END.join([pieces[number].replace(END, " ") for number in numbers])
+            following = iter(numbers)
+            at = next(following)
+            for run in self._pattern(text).findall(text):
                 if run == END:
-                    own = found[next(at)]
+                    at = next(following)
                 else:
-                    own.append(run)
-        return found
+                    runs.append(run)
+                    of_pieces.append(at)
+        return runs, of_pieces
 
     def plain_words(self, runs: Sequence[str]) -> list[str]:
         """Return the word that each of some runs that are plain is; empty for a stop word."""
-        return ["" if (word := self._plain_word(run)) in self._stop else word for run in runs]
+        return ["" if (word := self._plain_word(run)) in self.stop else word for run in runs]
+
+    @property
+    def joins_plurals(self) -> bool:
+        """True if the plural of an abbreviation is the abbreviation."""
+        return "abbreviations" in self._rules
 
     @property
     def has_plain(self) -> bool:
@@ -156,35 +179,36 @@ class Analyser:
         """Return the stem of each word that is no stop word, its case folded: in a third of the time of one by one."""
         return [*words] if self._language == "none" else _snowball(self._language).stemWords(words)
 
-    def terms_of_runs(self, runs: Sequence[str]) -> Iterator[tuple[list[tuple[str, bool]], list[tuple[str, str]]]]:
-        """Yield for each run its terms, each with whether it makes a text longer; and its words, folded, each with its term.
+    def terms_of_runs(self, runs: Sequence[str]) -> "RunTerms":
+        """Return the terms and the words of runs.
 
         Words are what people write between spaces and signs, with marks and without: no stop words, no single letters, no
         pairs of characters.
         """
-        is_turkish, stop, stem, plain_word = self.language == "turkish", self._stop, self._stem, self._plain_word
-        joins = "hyphens" in self._rules
-        for run in runs:
+        is_turkish, stop, plain_word = self.language == "turkish", self.stop, self._plain_word
+        joins, found = "hyphens" in self._rules, RunTerms([], [], [], [], [])
+        for number, run in enumerate(runs):
+            # short ways for a word, and for words of letters that hyphens join
             if run.isascii() and not is_turkish:
                 if len(run) > 1 and (run.isalnum() or run.isidentifier()):
-                    word = plain_word(run)
-                    found = [] if word in stop else [(word, stem(word))]
-                    yield [(term, True) for _, term in found], found
+                    if (word := plain_word(run)) not in stop:
+                        found.plain.append((number, word))
                     continue
                 if joins and _COMPOUND.fullmatch(run):
-                    parts = [part for part in map(plain_word, run.split("-")) if part not in stop]
-                    found = [(part, stem(part)) for part in parts]
-                    joined = stem(plain_word(run.replace("-", "")))
-                    yield [*((term, True) for _, term in found), (joined, False)], found
+                    words = map(plain_word, run.split("-"))
+                    found.plain.extend([(number, word) for word in words if word not in stop])
+                    found.joined.append(plain_word(run.replace("-", "")))
+                    found.of_joined.append(number)
                     continue
+            # all others form by form
             forms = self._of_run(run)
-            terms = [(form.term, form.is_long) for form in forms]
-            if not run.isascii() and _patterns().unspaced.match(run):
-                yield terms, []
-            else:
-                words = [form for form in forms if form.kind in ("word", "bare") and form.end - form.start > 1]
-                written = [(self.exact(run[form.start : form.end]), form) for form in words]
-                yield terms, [(word if form.is_main else without_marks(word), form.term) for word, form in written]
+            found.terms.extend([(number, form.term, form.is_long) for form in forms])
+            if run.isascii() or not _patterns().unspaced.match(run):
+                for form in forms:
+                    if form.kind in ("word", "bare") and form.end - form.start > 1:
+                        word = self.exact(run[form.start : form.end])
+                        found.written.append((number, word if form.is_main else without_marks(word)))
+        return found
 
     def words(self, text: str) -> Iterator[list[Form]]:
         """Yield the forms of each word of a text."""
@@ -225,7 +249,7 @@ class Analyser:
     def stem(self, word: str) -> str:
         """Return the stem of one word; empty for a stop word."""
         exact = self.exact(word)
-        return "" if exact in self._stop else self._stem(exact)
+        return "" if exact in self.stop else self._stem(exact)
 
     def _pattern(self, text: str) -> Any:
         """Return the pattern that finds the runs of a text."""
@@ -249,7 +273,7 @@ class Analyser:
         if end - start == 1 and run[start].isalpha() and "'" in _plain(run[max(start - 1, 0) : end + 1]):
             return []  # isn't, l'eau: no word
         exact = self.exact(run[start:end])
-        if not exact or exact in self._stop:
+        if not exact or exact in self.stop:
             return []
         main = self._stem(exact)
         if len(exact) == 1 and not "가" <= exact <= "힣":
@@ -279,7 +303,7 @@ class Analyser:
         if not self._folds_letters:
             return ""
         bare = without_marks(exact, marks="marks" in self._rules, forms="letters" in self._rules)
-        if bare == exact or bare in self._stop or not bare:
+        if bare == exact or bare in self.stop or not bare:
             return ""
         stem = self._stem(bare)
         return "" if stem == main else stem
@@ -346,12 +370,6 @@ class Analyser:
 def _singular(word: str) -> str:
     """Return a word of ASCII in small letters, an abbreviation without the s of its plural."""
     return word[:-1].lower() if word[-1:] == "s" and _PLURAL.fullmatch(word) else word.lower()
-
-
-def is_broken(text: str) -> bool:
-    """True if a run of a text may go over the end of a line; other white space always ends a run."""
-    ends = ("-\n", "-\r\n") if text.isascii() else ("-\n", "-\r\n", "‐\n", "‐\r\n", "‑\n", "‑\r\n")
-    return any(end in text for end in ends)
 
 
 def is_unspaced(word: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from wordpipe.search.lexical.postings import (
 from wordpipe.search.lexical.spelling import WordTable
 from wordpipe.search.lexical.word_lookup import BUILD_AGAIN, LEXICAL, READ_WORDS, WordLookup, strangers, within
 from wordpipe.search.settings import LexicalSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SETTINGS = "lexical.json"
 _ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
@@ -74,15 +77,22 @@ class LexicalIndex(WordLookup):
     """
 
     @classmethod
-    def build(cls, texts: Iterable[str], settings: LexicalSettings, *, stems: bool = True) -> "LexicalIndex":
-        """Index N texts, in the order of their rows, each read once; without `stems` words keep their endings."""
+    def build(
+        cls, texts: "Iterable[str] | Iterable[pa.Array]", settings: LexicalSettings, *, stems: bool = True
+    ) -> "LexicalIndex":
+        """Index N texts, in the order of their rows, each read once; without `stems` words keep their endings.
+
+        Arrays of texts need a language other than auto.
+        """
         from wordpipe.search.lexical.counting import counted  # Arrow's functions, which queries do without
 
         texts, settings = _language_known(texts, settings)
         found = counted(texts, Analyser(settings.language, stems=stems, without=settings.without_rules))
         return cls(settings, found.terms, found.postings, found.words, stems=stems)
 
-    def updated(self, old_rows_N: Rows, texts: Iterable[str], gone: Iterable[str]) -> "LexicalIndex":
+    def updated(
+        self, old_rows_N: Rows, texts: "Iterable[str] | Iterable[pa.Array]", gone: "Iterable[str] | Iterable[pa.Array]"
+    ) -> "LexicalIndex":
         """Return the lexical index of N texts, some of which this index holds: the bytes as if built of all in its language.
 
         Args:
@@ -445,7 +455,7 @@ def _settings_of(index: LexicalIndex) -> str:
     return f"{'stems' if index.stems else 'whole words'}, k1 {index.settings.k1:g}, b {index.settings.b:g}"
 
 
-def _language_known(texts: Iterable[str], settings: LexicalSettings) -> tuple[Iterable[str], LexicalSettings]:
+def _language_known(texts: Any, settings: LexicalSettings) -> tuple[Any, LexicalSettings]:
     """Return all texts, and the lexical settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, settings.in_language(settings.language)

@@ -3,20 +3,23 @@
 Shapes: N texts, V terms, W words, P postings, D different pieces, M pieces that occur.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from wordpipe.search.knn import Mask, Rows
+from wordpipe.search.knn import Rows
 from wordpipe.search.lexical.analysis import Analyser
-from wordpipe.search.lexical.pieces import Lists, Numbers, cut, plain_words
-from wordpipe.search.lexical.postings import Int32s, Postings, Terms
+from wordpipe.search.lexical.pieces import Lists, Numbers, Texts, blocks, cut, plain_words
+from wordpipe.search.lexical.postings import Int32s, Postings, Terms, in_order_of
 from wordpipe.search.lexical.spelling import WordTable
 
 _BLOCK = 1 << 21  # characters of texts whose words are counted at a time
 _REMEMBERED = 1 << 26  # bytes, about, of pieces whose terms are remembered
+_LOW_BITS = 0xFFFF_FFFF
 _COST = 100  # bytes that a piece costs beside its letters
 
 
@@ -40,13 +43,13 @@ class _Counter:
         self._forget()
 
     def _forget(self) -> None:
-        self._pieces, self._runs, self._remembered = Numbers(), Numbers(), 0
-        self._terms_of, self._words_of = Lists.none(), Lists.none()  # by number of the piece
-        # by number of the run; of a term twice its number, and 1 more where it makes no text longer
-        self._terms_of_run, self._words_of_run = list[list[int]](), list[list[int]]()
+        self._pieces, self._runs, self._remembered = pa.array([], pa.large_string()), Numbers(), 0
+        # by number of the piece and of the run; of a term twice its number, and 1 more where it makes no text longer
+        self._terms_of, self._words_of = Lists.none(), Lists.none()
+        self._terms_of_run, self._words_of_run = Lists.none(), Lists.none()
         self._piece_counts = np.zeros(0, np.int64)
 
-    def count(self, texts: Sequence[str]) -> tuple[Rows, Rows, Rows]:
+    def count(self, texts: pa.LargeStringArray) -> tuple[Rows, Rows, Rows]:
         """Count the terms of some texts.
 
         Returns:
@@ -56,42 +59,61 @@ class _Counter:
         if self._remembered > _REMEMBERED:
             self.end()
             self._forget()
-        pieces = cut(texts, self._analyser)
-        numbers, new = self._pieces.of(pieces.different)
-        numbers_M = numbers[pieces.numbers]
-        self._look_up(new)
+        of_texts_M, pieces = cut(texts, self._analyser)
+        coded = pieces.dictionary_encode()
+        numbers_M = self._pieces_numbered(coded.dictionary)[coded.indices.to_numpy()]
         counts = np.bincount(numbers_M, minlength=len(self._pieces))
         counts[: len(self._piece_counts)] += self._piece_counts
         self._piece_counts = counts
-        coded, at = self._terms_of.of(numbers_M)
-        return pieces.of_texts[at], coded >> 1, 1 - (coded & 1)
+        terms, at = self._terms_of.of(numbers_M)
+        return of_texts_M[at], terms >> 1, 1 - (terms & 1)
 
-    def _look_up(self, new: Sequence[str]) -> None:
+    def _pieces_numbered(self, different: pa.LargeStringArray) -> npt.NDArray[np.int32]:
+        """Return the numbers of D different pieces; the terms and the words of those that are new are looked up."""
+        numbers_D = np.array(pc.index_in(different, value_set=self._pieces).fill_null(-1))
+        is_new_D = numbers_D < 0
+        numbers_D[is_new_D] = len(self._pieces) + np.arange(is_new_D.sum())
+        new = different.filter(pa.array(is_new_D))
+        self._pieces = pa.concat_arrays([self._pieces, new])
+        self._look_up(new)
+        return numbers_D
+
+    def _look_up(self, new: pa.LargeStringArray) -> None:
         """Look up the terms and the words of new pieces: of the plain ones a word, of the others those of their runs."""
-        self._remembered += sum(map(len, new)) + _COST * len(new)
-        is_plain_D, plain = plain_words(new, self._analyser)
-        words = self._words_numbered([word for word in plain if word])
-        sizes = np.array([word != "" for word in plain], np.int64)
-        runs = self._analyser.all_runs([new[piece] for piece in np.flatnonzero(~is_plain_D).tolist()])
-        of_others = self._runs_numbered([*chain.from_iterable(runs)])
-        others = [[*islice(of_others, len(own))] for own in runs]
-        terms = _mixed(is_plain_D, 2 * self.word_terms[words], sizes, others, self._terms_of_run)
-        self._terms_of = self._terms_of.more(*terms)
-        self._words_of = self._words_of.more(*_mixed(is_plain_D, words, sizes, others, self._words_of_run))
+        self._remembered += (pc.sum(pc.binary_length(new)).as_py() or 0) + _COST * len(new)
+        plain = plain_words(new, self._analyser)
+        words = self._words_numbered(plain.words)[plain.numbers]
+        others = np.flatnonzero(~plain.is_plain)
+        found, of_others = self._analyser.all_runs(new.take(pa.array(others)).to_pylist())
+        runs, of_runs = self._runs_numbered(found), others[np.array(of_others, np.int64)]
+        terms, at = self._terms_of_run.of(runs)
+        both = _joined((2 * self.word_terms[words], plain.of_pieces), (terms, of_runs[at]))
+        self._terms_of = self._terms_of.more(*both, len(new))
+        others_words, at = self._words_of_run.of(runs)
+        both = _joined((words, plain.of_pieces), (others_words, of_runs[at]))
+        self._words_of = self._words_of.more(*both, len(new))
 
-    def _runs_numbered(self, runs: Sequence[str]) -> Iterator[int]:
-        """Yield the numbers of runs; the terms and the words of those that are new are looked up."""
-        found, new = self._runs.of(runs)
-        terms, words, sizes = self.terms, list[str](), list[int]()
-        for forms, own in self._analyser.terms_of_runs(new):
-            self._terms_of_run.append(
-                [2 * terms.setdefault(term, len(terms)) + (not is_long) for term, is_long in forms]
-            )
-            words += [word for word, _ in own]
-            sizes.append(len(own))
-        numbers = iter(self._words_numbered(words).tolist())
-        self._words_of_run += [[*islice(numbers, size)] for size in sizes]
-        return iter(found.tolist())
+    def _runs_numbered(self, runs: Sequence[str]) -> Rows:
+        """Return the numbers of runs; the terms and the words of those that are new are looked up."""
+        numbers, new = self._runs.of(runs)
+        found = self._analyser.terms_of_runs(new)
+        plain, written = (self._words_numbered([word for _, word in some]) for some in (found.plain, found.written))
+        joined, _ = self.terms.of(self._analyser.stems(found.joined))
+        others, _ = self.terms.of([term for _, term, _ in found.terms])
+        is_short = np.array([not is_long for _, _, is_long in found.terms], np.int64)
+        of_plain, of_written, of_others = (
+            np.array([one[0] for one in some], np.int64) for some in (found.plain, found.written, found.terms)
+        )
+        of_joined = np.array(found.of_joined, np.int64)
+        terms = [
+            (2 * self.word_terms[plain], of_plain),
+            (2 * joined + 1, of_joined),
+            (2 * others + is_short, of_others),
+        ]
+        self._terms_of_run = self._terms_of_run.more(*_joined(*terms), len(new))
+        words = [(plain, of_plain), (written, of_written)]
+        self._words_of_run = self._words_of_run.more(*_joined(*words), len(new))
+        return numbers
 
     def _words_numbered(self, words: Sequence[str]) -> Rows:
         """Return the numbers of words; the terms of those that are new are looked up."""
@@ -109,38 +131,18 @@ class _Counter:
         self.word_counts = found
 
 
-def _mixed(
-    is_plain_D: Mask, items: Rows, sizes: Rows, others: Sequence[Sequence[int]], of_run: Sequence[Sequence[int]]
-) -> tuple[Rows, Rows]:
-    """Return the items of D pieces one after the other, and their numbers: of plain ones, and of the runs of the others."""
-    lists = [[item for run in runs for item in of_run[run]] for runs in others]
-    sizes_D = np.empty(len(is_plain_D), np.int64)
-    sizes_D[is_plain_D], sizes_D[~is_plain_D] = sizes, [*map(len, lists)]
-    is_plain = np.repeat(is_plain_D, sizes_D)
-    mixed = np.empty(len(is_plain), np.int64)
-    mixed[is_plain], mixed[~is_plain] = items, [*chain.from_iterable(lists)]
-    return mixed, sizes_D
+def _joined(*parts: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
+    """Return items of lists, and the list of each, as one."""
+    items, of_lists = zip(*parts, strict=True)
+    return np.concatenate(items), np.concatenate(of_lists)
 
 
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield texts some at a time."""
-    some, size = list[str](), 0
-    for text in texts:
-        some.append(text)
-        size += len(text) + 1
-        if size >= _BLOCK:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def counted(texts: Iterable[str], analyser: Analyser) -> Counted:
+def counted(texts: Texts, analyser: Analyser) -> Counted:
     """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
     counter, n_texts = _Counter(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
-    for some in _blocks(texts):
+    for some in blocks(texts, _BLOCK):
         text_of, number_of, is_long = counter.count(some)
         lengths.append(np.bincount(text_of, weights=is_long, minlength=len(some)).astype(np.int32))
         block_keys, block_counts = np.unique((text_of + n_texts) << 32 | number_of, return_counts=True)
@@ -153,10 +155,10 @@ def counted(texts: Iterable[str], analyser: Analyser) -> Counted:
     rank_V = np.empty(len(terms), dtype=np.int64)
     rank_V[order_V] = np.arange(len(terms))
     keys_P, counts_P = np.concatenate(keys), np.concatenate(counts)
-    keys_P = rank_V[keys_P & 0xFFFF_FFFF] << 32 | keys_P >> 32  # by term, then by text
-    order = np.argsort(keys_P)
-    texts_V = np.bincount(keys_P >> 32, minlength=len(terms))
-    postings = Postings.of(texts_V, keys_P[order], counts_P[order], np.concatenate(lengths))
+    terms_P = rank_V[keys_P & _LOW_BITS]
+    order = in_order_of(terms_P)
+    texts_V = np.bincount(terms_P, minlength=len(terms))
+    postings = Postings.of(texts_V, keys_P[order] >> 32, counts_P[order], np.concatenate(lengths))
     words, order_W = Terms.sorted([*counter.words])
     of_words = (rank_V[counter.word_terms][order_W].astype(np.int32), counter.word_counts[order_W].astype(np.int32))
     return Counted(terms, postings, WordTable(words, *of_words))
@@ -178,7 +180,7 @@ def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Count
     lengths_N = np.empty(len(old_rows_N), dtype=np.int32)
     lengths_N[kept_rows], lengths_N[new_rows] = old.postings.lengths[old_rows_N[kept_rows]], new.postings.lengths
     # the postings of old and new texts, by the numbers of terms among all
-    all_terms, numbers = _joined(old.terms, new.terms)
+    all_terms, numbers = _all_terms(old.terms, new.terms)
     keys_P = _keys(numbers[0][old.postings.terms_of_postings()], row_of_old[old.postings.rows])
     counts_P = old.postings.counts.astype(np.int32)
     if not (there := keys_P >= 0).all():
@@ -192,7 +194,7 @@ def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Count
     # without terms and words that no text has
     texts_V = np.bincount(keys_P >> 32, minlength=len(all_terms))
     left = Terms.of([term for term, texts in zip(all_terms, texts_V.tolist(), strict=True) if texts])
-    postings = Postings.of(texts_V[texts_V > 0], keys_P, counts_P, lengths_N)
+    postings = Postings.of(texts_V[texts_V > 0], keys_P & _LOW_BITS, counts_P, lengths_N)
     return Counted(left, postings, _merged_words(old, new, gone, left))
 
 
@@ -210,7 +212,7 @@ def _merged_words(old: Counted, new: Counted, gone: Counted, terms: Terms) -> Wo
     return WordTable.of(one for one in left if one[1] >= 0)
 
 
-def _joined(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
+def _all_terms(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
     """Return the terms of two sides in order, and the numbers that the terms of each side have among all."""
     joined = sorted({*terms, *new_terms})
     number_of = {term: number for number, term in enumerate(joined)}

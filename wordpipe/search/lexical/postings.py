@@ -114,11 +114,11 @@ class Postings:
     lengths: Int32s  # (N,) int32, words of each text: see `Form.is_long`
 
     @classmethod
-    def of(cls, texts_V: Rows, keys_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
-        """Return the postings of sorted keys (`_keys`), of each term's counts in its texts, and of the number of its texts."""
+    def of(cls, texts_V: Rows, rows_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
+        """Return the postings of terms in so many texts each: these texts, term after term, and each term's count in each."""
         starts = np.concatenate([[0], np.cumsum(texts_V)]).astype(np.int64)
         narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
-        return cls(starts, (keys_P & 0xFFFF_FFFF).astype(np.int32), counts_P.astype(narrow), lengths_N)
+        return cls(starts, rows_P.astype(np.int32), counts_P.astype(narrow), lengths_N)
 
     @property
     def fits(self) -> bool:

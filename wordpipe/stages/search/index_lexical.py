@@ -161,7 +161,7 @@ def _built(source: Artifact, chosen: IndexSettings, report: Report) -> tuple[Lex
     comparisons, of these and of news in eight languages. Both indexes and all queries take 1 s of 1,400 abstracts.
     """
     recognised = chosen.language == "auto"
-    language = recognised_language(_texts(source, report=quiet)) if recognised else chosen.language
+    language = _recognised(source) if recognised else chosen.language
     settings = chosen.in_language(language)
     measured: dict[str, Any] = {}
     if recognised and language != "none" and chosen.endings == "auto":
@@ -204,6 +204,11 @@ def _endings(
     }, (words if least > 0 else stems) if whole else None  # fmt: skip
 
 
+def _recognised(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> str:
+    """Return the language of the texts of some rows."""
+    return recognised_language(text for texts in _texts(source, wanted, report=quiet) for text in texts.to_pylist())
+
+
 def _compared_rows(source: Artifact) -> int:
     """Return the number of rows that endings are compared on: fewer where the first texts are long."""
     first = next(iter(read_batches(source, source.kind, ["text"])), None)
@@ -211,18 +216,16 @@ def _compared_rows(source: Artifact) -> int:
     return max(_LEAST_ROWS, min(_ENDINGS_ROWS, _ENDINGS_CHARS // max(chars, 1)))
 
 
-def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[str]:
-    """Yield the text of each row of a lexical index, with its title where titles were read too."""
+def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[pa.Array]:
+    """Yield the texts of rows for a lexical index, with their titles where titles were read too, a few thousand at a time."""
+    from wordpipe.encoders import read_after_title  # Arrow's functions, which opening an index does without
+
     titled, total = reads_titles(source), row_count(source, source.kind)
     first = 0
     for batch in read_batches(source, source.kind, ["title", "text"] if titled else ["text"]):
-        rows = range(len(batch)) if wanted is None else np.flatnonzero(wanted[first : first + len(batch)]).tolist()
+        rows = batch if wanted is None else batch.filter(pa.array(wanted[first : first + len(batch)]))
         first += len(batch)
-        texts = _some(batch.column("text"), rows)
-        if titled:
-            titles = _some(batch.column("title"), rows)
-            texts = [_with_title(title, text) for title, text in zip(titles, texts, strict=True)]
-        yield from texts
+        yield read_after_title(rows.column("text"), rows.column("title")) if titled else rows.column("text")
         report(Progress("counting words", first, total, "texts"))
 
 
@@ -254,7 +257,8 @@ def measure_some(source: Artifact, at_most: int, report: Report, transform: Tran
     """
     documents_N = document_numbers(source, source.kind)
     chosen_N = _spread(documents_N, at_most)
-    lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), LexicalSettings())
+    settings = LexicalSettings().in_language(_recognised(source, chosen_N))
+    lexical = LexicalIndex.build(_texts(source, chosen_N, report=report), settings)
     rows, encoder = _Rows(source, documents_N, np.flatnonzero(chosen_N)), bundled_encoder(source)
     some = np.unique(np.linspace(0, len(lexical), _COMPARED, endpoint=False).astype(np.int64))
     drawn, titled = rows.read(some.tolist()), reads_titles(source)
