@@ -14,6 +14,7 @@ from wordpipe.search.settings import LexicalSettings
 
 FIELDS = {
     "lang": "text", "Year": "number", "title": "text", "day": "date", "open": "flag", "id": "text", "tags": "text",
+    "ship date": "date", "@level": "text",
 }  # fmt: skip
 
 
@@ -98,10 +99,16 @@ def shown(clause) -> str:
         ("x -kube*", "x", "not kube*"),
         ("+C++ x", "C++ x", "C++"),
         ("olympics -2020", "olympics", "not 2020"),
+        ('"ship date":2024-05 x', "x", "ship date=2024-05"),
+        ('-"Ship Date":2024', "", "not ship date=2024"),
+        ("x ship date:..2024", "x", "ship date=[None..2024]"),
+        ('@level:"very high"', "", "@level=very high"),
+        ('"lang":en', "", "lang=en"),
+        ("name:bees", "bees", "title=bees"),
     ],
 )  # fmt: skip
 def test_operators_are_read(query, text, clause):
-    found = read_question(query, FIELDS)
+    found = read_question(query, FIELDS, also={"name": "title"})
     assert (found.text, clause and shown(found.clause), found.remarks) == (text, clause, ())
 
 
@@ -119,6 +126,8 @@ def test_an_unfinished_word_ranks_by_the_words_that_begin_with_it():
         ("x NOT", "x not", "NOT does not stand between two words here"),
         ("(not closed", "not closed", "a bracket is not closed"),
         ("langg:de x", "langg:de x", "no field is called 'langg' (did you mean lang?)"),
+        ("foo:bar x", "foo:bar x", "no field is called 'foo': searched as words; fields: lang, Year, title, day"),
+        ('foo:"a b"', 'foo:"a b"', "no field is called 'foo'"),
         ("year:abc x", "year:abc x", "the field Year needs a number, not 'abc'"),
         ("day:soon", "day:soon", "the field day needs a date such as 2024-05, not 'soon'"),
         ("open:perhaps", "open:perhaps", "the field open needs true or false, not 'perhaps'"),
@@ -130,6 +139,12 @@ def test_what_cannot_be_an_operator_is_words_and_said(query, text, remark):
     assert found.text == text
     assert found.clause is None
     assert [one[: len(remark)] for one in found.remarks] == [remark]
+
+
+def test_a_quoted_name_of_no_field_is_a_phrase_and_said():
+    found = read_question('"foo bar":>3', FIELDS)
+    assert shown(found.clause) == '"foo bar"'
+    assert found.remarks[0].startswith("no field is called 'foo bar': searched as words; fields: lang, ")
 
 
 pieces = st.lists(
@@ -194,6 +209,9 @@ class Texts:
 
     def field_values(self, name):
         return pa.chunked_array([pa.array(self._columns[name])])
+
+    def rows_with_field(self, text):
+        return None
 
 
 def rows(searched: Texts, query: str, fields=None) -> list[int]:

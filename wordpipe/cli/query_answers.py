@@ -105,7 +105,7 @@ class Answers:
             for place, hit in enumerate(result.hits):
                 if place == near:
                     click.echo(fitted(_LESS_RELATED, width))
-                for line in answer_lines(hit, finder, width, self.shown):
+                for line in answer_lines(hit, finder, width, [*self.shown, *result.found_in]):
                     click.echo(styled(line))
         # what the legend has to explain
         for explained in (hit["explain"] for hit in result.hits if "explain" in hit):
@@ -389,10 +389,7 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
             pairs.append(("early answers", answers["score"]))
         yield f"vectors {_of(dense)}", _parts(pairs, dense["score"], "other pairs")
     if lexical := explained.get("lexical"):
-        terms = [
-            (words.get(term["stem"], term["stem"]), term["score"] - term.get("answers", 0.0))
-            for term in lexical["terms"]
-        ]
+        terms = [(_term(term, words), term["score"] - term.get("answers", 0.0)) for term in lexical["terms"]]
         if added := sum(term.get("answers", 0.0) for term in lexical["terms"]):
             terms.append(("early answers", added))
         yield f"words {_of(lexical)}", _parts(terms, lexical["score"], "other words")
@@ -402,6 +399,12 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
         yield f"newer × {newer['factor']:.3g} ({newer['field']}: {why})", []
     if boost := explained.get("boost"):
         yield f"boost × {boost['factor']:.3f} ({boost['field']})", []
+
+
+def _term(term: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    """Return the word of a query that a term of an explanation is, and the fields in which it was found."""
+    word = words.get(term["stem"], str(term["stem"]))
+    return f"{word} (in {', '.join(term['fields'])})" if "fields" in term else word
 
 
 def _equation(name: str, parts: Sequence[str]) -> str:

@@ -72,7 +72,8 @@ if TYPE_CHECKING:
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between, slips_of_all
     from wordpipe.search.lexical.word_lookup import LEXICAL
-    from wordpipe.search.matching import Searched, field_kind, number_in, rows_matching
+    from wordpipe.search.lexical.words_in_fields import FieldWord, WordsInFields, without_words
+    from wordpipe.search.matching import Searched, field_kind, field_mask, number_in, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
         found_by_words,
         measure,
     )
-    from wordpipe.search.question import Clause, FieldKind, Question, read_question
+    from wordpipe.search.question import Clause, FieldIs, FieldKind, Question, read_question
     from wordpipe.search.update import (
         read_held_out,
         renumbered,

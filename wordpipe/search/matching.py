@@ -39,6 +39,9 @@ class Searched(Protocol):
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field, (N,)."""
 
+    def rows_with_field(self, text: str) -> Mask | None:
+        """Return the rows that have words, which no text has, in one of their fields, (N,); None if there are none."""
+
 
 def rows_matching(clause: Clause, searched: Searched, among: Mask | None = None) -> Mask:
     """Return the rows that meet a clause, (N,); of rows that are not `among` the mask says False."""
@@ -79,19 +82,29 @@ class _Matcher:
     def _words(self, text: str, among: Mask) -> Mask:
         """Return the rows that contain all words of a text; a word that is not indexed is looked for in the texts."""
         for word in text.split():
-            rows_N = self._searched.lexical.with_all(word)
+            rows_N = self._rows_of(word)
             if rows_N is not None:
                 among = among & rows_N
             elif pattern := phrase_pattern(word):
                 among = self._in_texts(pattern, among)
         return among
 
+    def _rows_of(self, text: str) -> Mask | None:
+        """Return the rows that contain all words of a text; if none does, those that have them in a field."""
+        rows_N = self._searched.lexical.with_all(text)
+        if rows_N is not None and not rows_N.any() and (others_N := self._searched.rows_with_field(text)) is not None:
+            return others_N
+        return rows_N
+
     def _phrase(self, text: str, among: Mask) -> Mask:
-        """Return the rows that contain the words of a text next to each other."""
+        """Return the rows that contain the words of a text next to each other, or, if no row does, in a field."""
         pattern = phrase_pattern(text)
         if pattern is None:
             return among
         rows_N = self._searched.lexical.with_all(text)
+        if rows_N is not None and not rows_N.any():
+            others_N = self._searched.rows_with_field(text)
+            return among & (rows_N if others_N is None else others_N)
         return self._in_texts(pattern, among if rows_N is None else among & rows_N)
 
     def _in_texts(self, pattern: Any, among: Mask) -> Mask:

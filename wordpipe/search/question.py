@@ -4,6 +4,7 @@
     -boiler  +water     rows without the word; rows with the word
     kube*               words that begin with these letters
     lang:en  year:2000..2010  year:>=2000      rows with this value in a field
+    "ship date":2024-05  @level:high           fields whose names have spaces or signs
     cat OR dog          rows that contain at least one of the two
     (a b) OR c          brackets join several words, all of which a row must contain
     AND, NOT            between words: rows with both; before a word: rows without it
@@ -23,7 +24,8 @@ FieldKind = Literal["text", "number", "date", "flag"]
 _CLOSING = {'"': '"', "“": '”"“', "”": '”"', "„": '“”"', "«": "»", "»": "«"}
 """The sign that opens a phrase → those that may close it."""
 _SIGNS = {"-": "-", "−": "-", "+": "+"}
-_FIELD = re.compile(r"([^\W\d]\w*):(?!/)")
+_FIELD = re.compile(r"([^\W\d]\w*):(?![/:])")
+_VALUE = re.compile(r'[\w<>=."“„«-]')  # how a value begins
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
@@ -34,6 +36,7 @@ _DEEPEST = 20  # brackets within each other
 _SHOUTED = 5  # words, all in capitals, among which AND, OR and NOT are words, too
 _MOST = 64  # items with an operator: a longer query is words
 _SHOWN = 40  # characters of the query in a remark
+_NAMED = 20  # fields in a remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,19 @@ class _Item:
     choices: bool = False  # of a group: one of the items is enough
 
 
-def read_question(query: str, fields: Mapping[str, FieldKind], *, is_unfinished: bool = False) -> Question:
+def read_question(
+    query: str, fields: Mapping[str, FieldKind], *, also: Mapping[str, str] | None = None, is_unfinished: bool = False
+) -> Question:
     """Return what a query asks for; see the module.
 
     Args:
         query: as it was typed.
         fields: name of each field that rows have → what its values are; `name:value` of other names is words.
+        also: other names by which fields are known: what a column was called before it became the title or the text.
         is_unfinished: the last word is still being typed: it may be the beginning of a longer one.
     """
     remarks: list[str] = []
-    flat = [*_Lexer(query, fields, remarks.append).items()]
+    flat = [*_Lexer(query, fields, also or {}, remarks.append).items()]
     if is_unfinished and flat and flat[-1].kind == "word" and query.endswith(flat[-1].text) and query[-1:].isalnum():
         flat[-1].text += "*"
     is_words = not remarks and all(item.kind in ("word", "open", "close") and not item.sign for item in flat)
@@ -157,9 +163,15 @@ def _parts_of(clause: Clause) -> Sequence[Clause]:
 class _Lexer:
     """The words, phrases, fields and brackets of a query, in order."""
 
-    def __init__(self, query: str, fields: Mapping[str, FieldKind], remark: Callable[[str], None]) -> None:
-        self._query, self._remark = query, remark
-        self._fields = {name.casefold(): (name, kind) for name, kind in fields.items()}
+    def __init__(
+        self, query: str, fields: Mapping[str, FieldKind], also: Mapping[str, str], remark: Callable[[str], None]
+    ) -> None:
+        self._query, self._remark, self._names = query, remark, [*fields]
+        others = {other.casefold(): (name, fields[name]) for other, name in also.items() if name in fields}
+        self._fields = others | {name.casefold(): (name, kind) for name, kind in fields.items()}
+        # names that are no words: the longest first, as one may be the beginning of another
+        odd = [name for name in self._fields if not _FIELD.fullmatch(f"{name}:")]
+        self._odd = sorted(odd, key=len, reverse=True) if ":" in query else []
         words = query.split()
         self._is_shouted = len(words) >= _SHOUTED and query == query.upper() != query.lower()
         self._never_closed: set[str] = set()  # signs for which no closing sign is left
@@ -174,7 +186,8 @@ class _Lexer:
             # the sign before a word, a phrase or a bracket
             sign = _SIGNS.get(query[at], "")
             after = query[at + 1 : at + 2]
-            if sign and (after == "(" or after in _CLOSING or (after and (after.isalnum() or after in "_."))):
+            is_begun = after == "(" or after in _CLOSING or (after and (after.isalnum() or after in "_."))
+            if sign and (is_begun or self._odd_name(at + 1)):
                 at += 1
             else:
                 sign = ""
@@ -188,23 +201,52 @@ class _Lexer:
         query = self._query
         if query[at] in "()":
             return _Item("open" if query[at] == "(" else "close", query[at]), at + 1
+        # a field, whose value may be a phrase
+        named = self._name(at)
+        if named is not None and (known := self._fields.get(named[0].casefold())) is not None:
+            return self._field(at, named[1], *known)
+        if named is not None and len(named[0]) > 1 and _VALUE.match(query, named[1]):
+            self._say_unknown(named[0])
         if query[at] in _CLOSING:
             text, end = self._phrase(at)
             if text is None:
                 self._remark("a quotation mark is not closed: the words after it are searched as plain words")
                 return None, at + 1
             return (_Item("phrase", text) if _has_word(text) else None), end
-        # a field, whose value may be a phrase
-        found = _FIELD.match(query, at)
-        if found and (known := self._fields.get(found[1].casefold())) is not None:
-            return self._field(at, found.end(), *known)
         end = self._word_end(at)
         text = query[at:end]
-        if found and end > found.end() and (near := get_close_matches(found[1].casefold(), self._fields, 1, 0.75)):
-            name = self._fields[near[0]][0]
-            self._remark(f"no field is called {found[1]!r} (did you mean {name}?): searched as plain words")
         joins = {"AND": "and", "OR": "or", "NOT": "not"}
         return _Item(joins.get(text, "word") if not self._is_shouted else "word", text), end  # type: ignore[arg-type]
+
+    def _name(self, at: int) -> tuple[str, int] | None:
+        """Return the name before a colon that begins at a place, and where its value begins; None where there is none.
+
+        A name in quotation marks may have spaces and signs, as may one that a field has.
+        """
+        query = self._query
+        if query[at] in _CLOSING:
+            name, end = self._phrase(at)
+            return (name.strip(), end + 1) if name and query[end : end + 1] == ":" else None
+        if name := self._odd_name(at):
+            return name, at + len(name) + 1
+        found = _FIELD.match(query, at)
+        return (found[1], found.end()) if found else None
+
+    def _odd_name(self, at: int) -> str | None:
+        """Return the name of a field, which is no word, that stands at a place before a colon."""
+        for name in self._odd:
+            end = at + len(name)
+            if self._query[end : end + 1] == ":" and self._query[at:end].casefold() == name:
+                return name
+        return None
+
+    def _say_unknown(self, name: str) -> None:
+        """Say that no field has a name, and which there are."""
+        shown = name if len(name) <= _SHOWN else f"{name[: _SHOWN - 1]}…"
+        near = get_close_matches(name.casefold(), self._fields, 1, 0.75)
+        meant = f" (did you mean {self._fields[near[0]][0]}?)" if near else ""
+        names = ", ".join([*self._names[:_NAMED], *(["…"] if len(self._names) > _NAMED else [])])
+        self._remark(f"no field is called {shown!r}{meant}: searched as words; fields: {names}")
 
     def _phrase(self, at: int) -> tuple[str | None, int]:
         """Return the text between quotation marks, and where they end; None where they are not closed."""

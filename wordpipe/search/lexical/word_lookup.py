@@ -143,9 +143,13 @@ class WordLookup:
 
         Pairs of characters of a script without spaces are no words, and none of these.
         """
-        words = self.analyser.spaced_words(query)
-        found = [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
+        found = self.unknown_words(query)
         return {word: self.meant_by(word) if number < _SUGGESTED else [] for number, word in enumerate(found)}
+
+    def unknown_words(self, query: str) -> list[str]:
+        """Return the words of a query that stand in no text; no pairs of characters of a script without spaces."""
+        words = self.analyser.spaced_words(query)
+        return [word for word, terms in words.items() if all(self._number_of(term) < 0 for term in terms)]
 
     def meant_by(self, word: str) -> list[str]:
         """Return the words, or two words with a space, that a word of no text was most likely meant to be."""
@@ -163,6 +167,10 @@ class WordLookup:
         """Return the idf of a stem; 0 if no text has the stem."""
         number = self._number_of(stem)
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
+
+    def gain_of(self, texts: int) -> float:
+        """Return what a word of so many texts adds to the score of a text of mean length that has it once."""
+        return float(self._idf_of(np.array([texts]))[0]) / (1 + self.settings.k1)
 
     def read(self, query: str, prefixes: Sequence[str] = ()) -> QueryTerms:
         """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word.

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wordpipe.artifacts import is_ours, read_schema, user_name
 from wordpipe.errors import ConfigError
-from wordpipe.search import RELATED, Hits, LexicalIndex, Result
+from wordpipe.search import RELATED, Hits, LexicalIndex, Result, best_of, weighed
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
@@ -22,6 +23,9 @@ from wordpipe.wording import safe_text
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.query import OpenTextIndex
+
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 _ROUNDING = 1e-6
 _FORMULA = re.compile("[=+\\-@\t\r＝＋－＠]")  # the wide ones, too
@@ -58,11 +62,11 @@ def matching_rows(index: "OpenTextIndex", asked: Asked, options: QueryOptions) -
         if index.with_vector is not None:
             found_N &= np.isin(np.arange(len(index)), index.with_vector)
     elif not index.lists(asked):
-        holding_N = index.lexical.holding(asked.words, asked.prefixes)
+        holding_N = rows_holding(index.lexical, asked)
         found_N &= False if holding_N is None else holding_N
         if options.min_score is not None:
             rows_R = np.flatnonzero(found_N)
-            scores_R = index.lexical.score_rows(index.lexical.read(asked.words, asked.prefixes), rows_R)
+            scores_R = scores_of_words(index.lexical, asked, rows_R)
             found_N[rows_R] = scores_R >= options.min_score
     return found_N
 
@@ -79,29 +83,101 @@ def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryO
     assert options.sort is not None
     rows_R = index.row_facts.sorted(np.flatnonzero(matching_rows(index, asked, options)), options.sort)
     if options.per_document:
-        _, first = np.unique(index.documents[rows_R], return_index=True)
-        rows_R = rows_R[np.sort(first)]
+        rows_R = _first_of_documents(index, rows_R)
     # the scores of the rows that are shown
     rows_R, lists = rows_R[: k + options.offset], index.lists(asked)
-    terms = index.lexical.read(asked.words, asked.prefixes)
-    found = Hits(rows_R, np.ones(len(rows_R), np.float32) if lists else index.lexical.score_rows(terms, rows_R))
+    found = Hits(rows_R, np.ones(len(rows_R), np.float32) if lists else scores_of_words(index.lexical, asked, rows_R))
+    return _answers_of(index, asked, found, None if lists else found, options)
+
+
+def answers_by_fields(index: "OpenTextIndex", asked: Asked, k: int, options: QueryOptions) -> QueryResult:
+    """Return the k best rows of an index for a query with words that stand in no text but in fields: by words alone.
+
+    Of each document the best row counts, if only one of each is wanted.
+
+    Raises:
+        ConfigError: see `matching_rows`.
+    """
+    rows_R = np.flatnonzero(matching_rows(index, asked, options))
+    found = _best_rows(index, asked, rows_R, options)
+    if options.per_document:
+        found = found.where(np.isin(found.rows, _first_of_documents(index, found.rows)))
+    found = found.first(k + options.offset)
+    result = _answers_of(index, asked, found, found, options)
+    mark_related(index.lexical, asked, result.hits)
+    return result
+
+
+def _first_of_documents(index: "OpenTextIndex", rows_R: Rows) -> Rows:
+    """Return the first of some rows of each document."""
+    _, first = np.unique(index.documents[rows_R], return_index=True)
+    return rows_R[np.sort(first)]
+
+
+def _answers_of(
+    index: "OpenTextIndex", asked: Asked, found: Hits, worded: Hits | None, options: QueryOptions
+) -> QueryResult:
+    """Return rows of an index as the answers of a query by words; `worded` are those with a score by words."""
     (hits,) = index.rows_of([found], options.offset)
     if options.explain:
-        index.explain(asked, "lexical", Result(found, lexical=None if lists else found), hits, options)
+        index.explain(asked, "lexical", Result(found, lexical=worded), hits, options)
     return QueryResult(
         asked.text, hits, index.lexical.strangers(asked.words), mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),
+        found_in=[*dict.fromkeys(name for one in asked.in_fields for name in one.fields)],
     )  # fmt: skip
 
 
 def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
     """Say of each hit of a query by words, or by words and vectors, whether it fulfils the query: `related` true or false.
 
-    It does if it contains half of the words of the query, each word by its idf (see `RELATED`).
+    It does if it contains half of the words of the query, each word by its idf (see `RELATED`), or one of them in a field.
     """
     rows_R = np.array([hit["row"] for hit in hits], np.int64)
-    for hit, share in zip(hits, lexical.shares_of_words(asked.words, rows_R, asked.prefixes).tolist(), strict=True):
-        hit["related"] = share >= RELATED - _ROUNDING
+    for hit, is_related in zip(hits, _related_rows(lexical, asked, rows_R).tolist(), strict=True):
+        hit["related"] = is_related
+
+
+def rows_holding(lexical: LexicalIndex, asked: Asked) -> Mask | None:
+    """Return the rows that have a word of a query in their text or in a field, (N,); None where no row has one."""
+    found_N = lexical.holding(asked.words, asked.prefixes)
+    for one in asked.in_fields:
+        found_N = one.rows.copy() if found_N is None else found_N | one.rows
+    return found_N
+
+
+def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats:
+    """Return the scores of some rows by the words of a query, in their texts and in their fields, (R,)."""
+    scores_R = lexical.score_rows(lexical.read(asked.words, asked.prefixes), rows_R)
+    for one in asked.in_fields:
+        scores_R = scores_R + np.float32(one.gain) * one.rows[rows_R]
+    return scores_R
+
+
+def _best_rows(index: "OpenTextIndex", asked: Asked, rows_R: Rows, options: QueryOptions) -> Hits:
+    """Return some rows of an index as hits of a query with words that stand in fields, the best first."""
+    found = best_of(rows_R, scores_of_words(index.lexical, asked, rows_R), len(rows_R))
+    doublings_N = index.row_facts.doublings(options)
+    return found if doublings_N is None else weighed(found, doublings_N, len(found))
+
+
+def _related_rows(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Mask:
+    """Return which of some rows fulfil a query, (R,): those that have half of its words by idf, or a word of it in a field."""
+    related_R: Mask = lexical.shares_of_words(asked.words, rows_R, asked.prefixes) >= RELATED - _ROUNDING
+    if asked.in_fields:
+        related_R &= bool(lexical.read(asked.words, asked.prefixes).length)
+        for one in asked.in_fields:
+            related_R |= one.rows[rows_R]
+    return related_R
+
+
+def explained_fields(asked: Asked, row: int) -> list[dict[str, Any]]:
+    """Return what each word of a query that stands in a field of a row adds to the score of the row."""
+    return [
+        {"stem": one.word, "fields": [*one.fields], "score": one.gain, "count": 1, "texts": int(one.rows.sum())}
+        for one in asked.in_fields
+        if one.rows[row]
+    ]
 
 
 def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
@@ -15,14 +16,18 @@ from wordpipe.search import (
     Clause,
     FieldColumns,
     FieldKind,
+    FieldWord,
     LexicalIndex,
     Question,
     SearchMode,
+    WordsInFields,
     field_kind,
     read_question,
     rows_matching,
+    without_words,
 )
 from wordpipe.search.settings import QueryOptions
+from wordpipe.stages.search.row_facts import fields_used
 
 Mask = npt.NDArray[np.bool_]
 
@@ -42,11 +47,12 @@ class Asked:
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
+    in_fields: tuple[FieldWord, ...] = ()  # words that stand in no text but in fields
 
     @property
     def is_plain(self) -> bool:
         """True if the query is words that may find any row."""
-        return self.rows is None and not self.prefixes
+        return self.rows is None and not self.prefixes and not self.in_fields
 
 
 class RowsReader(Protocol):
@@ -87,6 +93,8 @@ class AskedRows:
         self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
         self._texts = texts or RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
         self._remembered: dict[Clause, Mask] = {}
+        self._in_fields = WordsInFields(columns, lexical, self.fields, titled=titled)
+        self._artifact = artifact
 
     def read(self, text: str, options: QueryOptions) -> Asked:
         """Return a query as it is searched for by these options."""
@@ -95,20 +103,31 @@ class AskedRows:
         if (with_id := self._with_id(text.strip())) is not None:
             remark = f"this is the record with the id {text.strip()}; --exact searches for the words"
             return Asked(text, "", rows=with_id, remarks=(remark,))
-        question = read_question(text, self.fields, is_unfinished=options.prefix)
+        also = self._other_names if ":" in text else None
+        question = read_question(text, self.fields, also=also, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
-        words, prefixes = self._unfinished(question, still_typed=options.prefix)
+        # words that stand in fields alone, and those that stand nowhere
+        by_words = options.mode == "lexical" or (options.mode == "auto" and not options.is_hybrid)
+        in_fields = self._in_fields.of_query(question) if by_words and options.min_score is None else []
+        words, prefixes = self._unfinished(without_words(question, in_fields), still_typed=options.prefix)
         instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
         begun = [word for word, meant in instead.items() if meant is None]
-        remarks = [
+        remarks = [one.remark for one in in_fields] + [
             f"searched for words that begin with {word}, which no text contains; --exact searches for {word}"
             for word in begun
         ]
         corrected = {word: meant for word, meant in instead.items() if meant is not None}
         rows = None if question.clause is None else self._rows_of(question.clause)
-        return Asked(text, words, (*prefixes, *begun), rows, corrected, (*question.remarks, *remarks))
+        said = (*question.remarks, *remarks)
+        return Asked(text, words, (*prefixes, *begun), rows, corrected, said, tuple(in_fields))
+
+    @cached_property
+    def _other_names(self) -> dict[str, str]:
+        """The names of the fields that became the title, the text and the id of the rows, each with what it became."""
+        used = fields_used(self._artifact.place, self._artifact.manifest)
+        return {name: became for name, became in used.items() if name not in self.fields and became in self.fields}
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
@@ -161,6 +180,11 @@ class AskedRows:
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field of all rows."""
         return self.columns.values(name)
+
+    def rows_with_field(self, text: str) -> Mask | None:
+        """Return the rows that have words, which no text has, in one of their fields; None if there are none."""
+        found = self._in_fields.find(text)
+        return None if found is None else found.rows
 
     def close(self) -> None:
         """Close the files."""
@@ -221,6 +245,7 @@ class QueryResult:
     # misspelt words that stand in no text, each with the word that was searched for
     corrected: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
+    found_in: list[str] = field(default_factory=list)  # fields in which words of the query were found that no text has
     searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
 
 

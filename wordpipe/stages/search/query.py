@@ -33,7 +33,14 @@ from wordpipe.search import (
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable
-from wordpipe.stages.search.answer_list import mark_related, matching_rows, sorted_answers
+from wordpipe.stages.search.answer_list import (
+    answers_by_fields,
+    explained_fields,
+    mark_related,
+    matching_rows,
+    rows_holding,
+    sorted_answers,
+)
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryResult, choose_modes
 from wordpipe.stages.search.opened_artifact import (
     OpenIndex,
@@ -94,7 +101,7 @@ class OpenTextIndex(OpenIndex):
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
         asked = self.asked(printable(text), QueryOptions())
-        words_N = self.lexical.holding(asked.words)
+        words_N = rows_holding(self.lexical, asked)
         if asked.rows is None or words_N is None:
             return words_N if asked.rows is None else asked.rows
         return words_N & asked.rows
@@ -167,6 +174,8 @@ class OpenTextIndex(OpenIndex):
         rows, prefixes = asked[0].rows, asked[0].prefixes
         if self.lists(asked[0]):
             return [self._listed(asked[0], k, options)]
+        if asked[0].in_fields:
+            return [answers_by_fields(self, asked[0], k, options)]
         texts = [one.words for one in asked]
         chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
         hits = self.rows_of([result.hits.at_least(options.min_score) for result in results], options.offset)
@@ -190,7 +199,8 @@ class OpenTextIndex(OpenIndex):
 
     def lists(self, asked: Asked) -> bool:
         """True if a query has operators and no words but stop words, so that it lists rows and ranks none."""
-        return asked.rows is not None and not asked.prefixes and not self.lexical.analyser(asked.words)
+        ranks = asked.prefixes or asked.in_fields or self.lexical.analyser(asked.words)
+        return asked.rows is not None and not ranks
 
     def _listed(self, asked: Asked, k: int, options: QueryOptions) -> QueryResult:
         """Return the first rows that the operators of a query without words allow."""
@@ -366,6 +376,7 @@ class OpenTextIndex(OpenIndex):
                 if name == "lexical":
                     assert own is not None
                     terms = self.lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
+                    terms += explained_fields(asked, hit["row"])
                     explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None

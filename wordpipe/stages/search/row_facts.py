@@ -305,7 +305,7 @@ def rows_of_condition(artifact: Artifact, rows: "RowFilter", condition: str) -> 
         return rows.rows(condition)
     except ConfigError as error:
         name = str(error.got).removeprefix("no column ")
-        if name != error.got and (became := _fields_used(artifact.place, artifact.manifest).get(name)):
+        if name != error.got and (became := fields_used(artifact.place, artifact.manifest).get(name)):
             error.hint = (
                 f"in this {artifact.kind}, the field {name} is the column {became}: write {became} in the condition"
             )
@@ -327,11 +327,20 @@ def row_of_id(artifact: Artifact, columns: "FieldColumns", record_id: str) -> in
     return int(row)
 
 
-def _fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the fields of records that became text, title and id of the rows of an opened index, or of a corpus."""
+def fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
+    """Return the fields of records that became text, title and id of the rows of an opened index, or of a corpus.
+
+    Where `ingest` chose the field itself, these are the names by which it chooses.
+    """
     if manifest.kind == "corpus":
-        return {str(manifest.settings.get(f"{one}_field")): one for one in ("text", "title", "id")}
+        from wordpipe.corpus import TEXTS, TITLES
+        from wordpipe.corpus.settings import AUTO  # a query without such a field does without
+
+        usual = {"text": TEXTS, "title": TITLES}
+        named = {one: str(manifest.settings.get(f"{one}_field")) for one in ("text", "title", "id")}
+        chosen = {name: one for one in usual if named[one] in (AUTO, one) for name in usual[one]}
+        return chosen | {name: one for one, name in named.items() if name not in (AUTO, "none")}
     for entry in manifest.inputs:
         if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
-            return _fields_used(*there)
+            return fields_used(*there)
     return {}
