@@ -283,10 +283,10 @@ def test_an_update_knows_a_new_title_by_its_words(built, tmp_path, titled):
     made = wordpipe.index(tmp_path / "new", output=tmp_path / "index", update=True)
     assert made.counts["added"] == (1 if titled else 0)
     with wordpipe.open(tmp_path / "index") as index:
-        assert index.query("Qxolda", 3, mode="lexical") == []
-        found = index.query("Qxnewa", 3, mode="lexical")
+        assert index.query("Qxolda", 3, mode="lexical", exact=True) == []
+        found = index.query("Qxnewa", 3, mode="lexical", exact=True)
         assert [hit["title"] for hit in found] == (["Qxnewa"] if titled else [])
-        assert [hit["title"] for hit in index.query("salt", 99, mode="lexical")].count("Qxnewa") == 1
+        assert [hit["title"] for hit in index.query("salt", 99, mode="lexical", exact=True)].count("Qxnewa") == 1
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "auto"])

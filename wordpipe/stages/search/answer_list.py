@@ -150,7 +150,7 @@ def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats
     """Return the scores of some rows by the words of a query, in their texts and in their fields, (R,)."""
     scores_R = lexical.score_rows(lexical.read(asked.words, asked.prefixes), rows_R)
     for one in asked.in_fields:
-        scores_R = scores_R + np.float32(one.gain) * one.rows[rows_R]
+        scores_R = scores_R + np.where(one.rows[rows_R], np.float32(one.gain), np.float32(0))
     return scores_R
 
 
