@@ -123,6 +123,18 @@ def test_strings_of_json_lose_only_lone_surrogates(text):
     assert len(found) == len(text) - text.count("\r\n")
 
 
+@given(
+    st.lists(
+        st.sampled_from(["a", "é", "_", "\r", "\n", "\0", "\b", "\x1b[1m", "\x9b", "\x9d", "\ud800", "\u2028", "語"])
+    )
+)
+def test_a_string_of_signs_that_are_all_printable_is_mended_as_others_are(parts):
+    short, long = (Decoder("f", "replace", Ledger()) for _ in range(2))
+    text = "".join(parts)
+    assert "\n" + short.string(text) == long.string("\n" + text)  # with a line end no text is taken as it is
+    assert short.ledger.counts() == long.ledger.counts()
+
+
 @pytest.mark.parametrize(("policy", "found"), [("replace", "a\ufffd"), ("skip", None)])
 def test_a_bad_value_is_mended_or_dropped(policy, found):
     assert Decoder("f", policy, Ledger()).value(b"a\xff", line=3) == found

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import is_hard_wrapped, paragraphs, split_sentences
+from wordpipe.corpus import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
 
 # Each is one sentence, with something inside that looks like an end.
 SENTENCES = {
@@ -267,3 +267,27 @@ def test_first_line_indentation_does_not_part_prose():
         "It was a dark night and\nthe wind blew.",
         "Another one came\nlater.",
     ]
+
+
+SCRIPTS = st.sampled_from([*(sentence for group in SENTENCES.values() for sentence in group), *UNSPACED, "ก" * 45])
+
+
+@given(
+    st.one_of(st.text(MARKS, max_size=60), st.lists(SCRIPTS, min_size=1, max_size=3).map(" ".join)),
+    st.sampled_from(["auto", "paragraph", "space"]),
+    st.integers(20, 200),
+)
+@example(f"{'ก' * 45} {'ก' * 45}", "auto", 200)
+@example("彼は言った。", "auto", 200)
+@example("", "auto", 200)
+def test_what_is_surely_one_sentence_is_not_parted(text, newline, max_chars):
+    if is_one_sentence(text, max_chars):
+        assert list(split_sentences(text, newline, max_chars=max_chars)) == [text]
+
+
+@pytest.mark.parametrize(
+    "text", ["A parser of dates", "He came late.", "Ein Satz!", "वह घर गया", "그는 걸었다.", ">>> a"]
+)
+def test_a_short_text_with_a_stop_at_its_end_is_surely_one_sentence(text):
+    assert is_one_sentence(text)
+    assert not is_one_sentence(f"{text} {text}. B")

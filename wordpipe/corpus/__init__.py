@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.readers.tables import memory_records, parquet_fields, parquet_records
     from wordpipe.corpus.reading import Opened, read_records
     from wordpipe.corpus.record_fields import IDS, TEXTS, TITLES, Field, called, seen_fields, text_and_title
-    from wordpipe.corpus.sentences import is_hard_wrapped, paragraphs, split_sentences
+    from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
     from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory, shown_path
 else:
     __getattr__, __dir__ = face(__name__, __file__)

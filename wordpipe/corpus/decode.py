@@ -239,6 +239,8 @@ class Decoder:
 
     def string(self, text: str) -> str:
         """Return a decoded JSON string, which may hold what UTF-8 cannot: half of a surrogate pair becomes U+FFFD."""
+        if text.isprintable():  # nearly every string: no surrogate and no control character
+            return text
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -299,7 +301,7 @@ class Decoder:
         if "\0" in text:
             self.ledger.add("nul_replaced", text.count("\0"))
             text = text.replace("\0", "\ufffd")
-        if any(sign in text for sign in "\x1b\x9b\x9d\b"):
+        if "\x1b" in text or "\x9b" in text or "\x9d" in text or "\b" in text:
             text, sequences = _TERMINAL.subn("", text)
             text, struck = _OVERSTRIKE.subn(lambda found: found[1] or found[2] or found[3], text)
             self.ledger.add("terminal_sequences_removed", sequences + struck)

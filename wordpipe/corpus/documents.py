@@ -240,17 +240,25 @@ class Document:
     record: Record  # text, title, source, line and fields, cleaned
     width: int  # characters that stand beside each of its sentences, roughly
 
-    def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
-        """Yield texts and lines of all sentences of a document, some at a time.
+    def sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterable[tuple[list[str], list[int]]]:
+        """Return texts and lines of all sentences of a document, some at a time.
 
         A pair's text is one: what its second text says is said of all of it.
         """
-        if settings.is_pairs or self.record.is_pair:
-            yield [self.record.text], [self.record.line]
-            return
-        from wordpipe.corpus.sentences import split_sentences  # 30 ms of patterns, for which `status` need not wait
+        # 30 ms of patterns, for which `status` need not wait
+        from wordpipe.corpus.sentences import is_one_sentence
 
-        record, chunk = self.record, max(1, min(_SENTENCES_AT_ONCE, BATCH_CHARS // 4 // self.width))
+        record = self.record
+        if record.is_pair or is_one_sentence(record.text, settings.max_sentence_chars) or settings.is_pairs:
+            return (([record.text], [record.line]),)
+        return self._many_sentences(settings, ledger)
+
+    def _many_sentences(self, settings: IngestSettings, ledger: Ledger) -> Iterator[tuple[list[str], list[int]]]:
+        """Yield texts and lines of the sentences of a document, some at a time."""
+        from wordpipe.corpus.sentences import split_sentences
+
+        record = self.record
+        chunk = max(1, min(_SENTENCES_AT_ONCE, BATCH_CHARS // 4 // self.width))
         newline = record.newline if settings.newline == "auto" else settings.newline
         sentences = split_sentences(
             record.text, newline, max_chars=settings.max_sentence_chars, on_cut=lambda: ledger.add("sentences_split")
@@ -294,13 +302,14 @@ def document_of(
         SameIdError: a record that was kept has its id.
     """
     ledger.add("documents_read")
-    ledger.add("records_split", record.part == 1)
-    if not _is_whole(record, settings, ledger):
+    if record.part == 1:
+        ledger.add("records_split")
+    is_pair = record.is_pair or settings.is_pairs
+    if not _is_whole(record, settings, ledger, is_pair=is_pair):
         return None
     data = record.text.encode()
     size, digest = len(data), blake3(data).digest(DIGEST_BYTES)
     split = split_of(digest.hex(), settings.valid, settings.test)  # by the text alone: none is on both sides
-    is_pair = settings.is_pairs or record.is_pair
     if is_pair:
         second = record.own["text_b"].encode()
         digest = blake3(data + b"\0" + second).digest(DIGEST_BYTES)  # no text has a NUL
@@ -325,23 +334,25 @@ def document_of(
         ledger.add("documents_read", -1)
         raise SameIdError(place)
     if settings.deduplicate:
-        ledger.add(REPEATS, own_id is not None and digest in seen)
         seen.add(key)
-        seen.add(digest)
+        if not seen.add(digest) and own_id is not None:
+            ledger.add(REPEATS)
     ledger.add("documents_kept")
-    ledger.add("pairs", record.is_pair and not settings.is_pairs)  # where all are, the rows are their number
+    if is_pair and not settings.is_pairs:  # where all are, the rows are their number
+        ledger.add("pairs")
     ledger.add(f"documents_{split}")
     ledger.add("bytes_kept", size)
     return Document(digest.hex(), split, record, 100 + len(record.title or "") + record.width)
 
 
-def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
+def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger, *, is_pair: bool) -> bool:
     """True if a document's record, once cleaned, has a text (a pair both) long enough to keep; else counted."""
     # white space around the text goes, and spans and lines move with it
     body = record.text.lstrip()
     if body:
         stripped = len(record.text) - len(body)
-        record.line += record.text.count("\n", 0, stripped) if record.lines_follow else 0
+        if stripped and record.lines_follow:
+            record.line += record.text.count("\n", 0, stripped)
         record.text = body.rstrip()
         if "spans" in record.own:
             spans = record.own["spans"] or ()
@@ -354,7 +365,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
                     f"one is at {place}",
                 )  # fmt: skip
     # without a text a pair is counted below, and of others the title is the text
-    elif settings.is_pairs or record.is_pair:
+    elif is_pair:
         record.text = ""
     else:
         record.text, record.title = record.title or "", None
@@ -364,7 +375,7 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger) -> bool:
     if record.title and len(record.title) > LONGEST_TITLE:
         record.title = record.title[:LONGEST_TITLE]
         ledger.add("titles_cut")
-    if (settings.is_pairs or record.is_pair) and not _is_pair(record, settings, ledger):
+    if is_pair and not _is_pair(record, settings, ledger):
         return False
     if not record.text:
         ledger.add("documents_dropped_empty")

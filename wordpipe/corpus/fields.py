@@ -26,6 +26,7 @@ _TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 _USUAL_IDS = ("id", "_id")
 HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
 _SHOWN = 60  # characters of a wrong value
+_ALWAYS_THERE = frozenset({str, int, bool, type(None)})  # what is never a number that is not finite
 _FLOAT_SCALARS = (pa.HalfFloatScalar, pa.FloatScalar, pa.DoubleScalar)
 _NEAR, _LISTED = (
     3,
@@ -218,7 +219,8 @@ class Fields:
         ledger, settings = self.ledger, self.settings
         if not values.keys() <= ledger.fields_seen.keys():
             ledger.see_fields(values, self._named)
-        values = {name: self._there(value, name, line) for name, value in values.items()}
+        if not _ALWAYS_THERE.issuperset(map(type, values.values())):
+            values = {name: self._there(value, name, line) for name, value in values.items()}
         # the text, without which there is no record
         text, title = values.get(settings.text_field), values.get(settings.title_field)
         if text is None:
@@ -259,7 +261,7 @@ class Fields:
 
     def _there(self, value: Any, name: str, line: int) -> Any:
         """Return a field's value without numbers that are not finite, which are counted: None in their place."""
-        if type(value) in (str, int) or value is None:
+        if type(value) in _ALWAYS_THERE:
             return value
         try:
             return self._finite(value, name, line)
@@ -304,8 +306,12 @@ class Fields:
 
     def _fill(self, own: dict[str, Any], values: dict[str, Any], line: int, text: str, tidy: str) -> bool:
         """Put the columns of ours that fields fill into `own`; False where the record is left out."""
-        if self._id is not None and not self._fill_id(own, self._id, values.get(self._id), line):
-            return False
+        if (name := self._id) is not None:
+            value = values.get(name)
+            if type(value) is str and name not in self._casts:  # nearly every id
+                own["record_id"] = self.decoder.string(value)
+            elif not self._fill_id(own, name, value, line):
+                return False
         for column, name in self._own.items():
             value = values.get(name)
             if value is None:
@@ -383,7 +389,7 @@ class Fields:
 
     def _as_text(self, value: Any) -> str:
         """Return the value of a field as a string of the corpus."""
-        return self.decoder.string(text_of(value))
+        return self.decoder.string(value if type(value) is str else text_of(value))
 
     def _convert(self, value: Any, kind: MetadataType | None, name: str, line: int) -> Any:
         """Return the value of a field as its column's type; what cannot be converted is null and counted."""

@@ -301,13 +301,22 @@ class Ingest:
         else:
             is_first = self._is_first and not self._ledger.fields_seen
             records = read_records(source, self.settings, ledger, self._progress, needs_id=is_first)
+        # their documents and sentences; nearly every record is one document
+        is_pairs, longest = self.settings.is_pairs, self.settings.max_document_bytes
         for record in records:
-            if len(rows) and not rows.has_fields and (record.metadata or record.own):
+            if not rows.has_fields and (record.metadata or record.own) and len(rows):
                 yield rows.take(ledger)  # of sources before this one
-            is_whole = self.settings.is_pairs or record.is_pair
-            for part in [record] if is_whole else split_record(record, self.settings.max_document_bytes):
+            is_whole = 4 * len(record.text) <= longest or is_pairs or record.is_pair
+            for part in (record,) if is_whole else split_record(record, longest):
                 if (document := self._document(part, ledger)) is not None:
-                    yield from self._add(document, rows, ledger)
+                    self._count_names(document, ledger)
+                    first = 0
+                    for texts, lines in document.sentences(self.settings, ledger):
+                        rows.add(document, first, texts, lines)
+                        first += len(texts)
+                        if rows.is_full:
+                            yield rows.take(ledger)
+                    ledger.add("sentences", first)
         if rows.has_fields:
             yield rows.take(ledger)
         self._take(SourceSummary.of(source.name, ledger), ledger)
@@ -352,18 +361,11 @@ class Ingest:
             ledger.skip("duplicate_id", found.message)
             return None
 
-    def _add(self, document: Document, rows: _Rows, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        """Add the sentences of a document to the batch of the ingest; yield the batch when it is full."""
-        first = 0
-        for texts, lines in document.sentences(self.settings, ledger):
-            rows.add(document, first, texts, lines)
-            first += len(texts)
-            if rows.is_full:
-                yield rows.take(ledger)
-        ledger.add("sentences", first)
+    def _count_names(self, document: Document, ledger: Ledger) -> None:
+        """Count the labels and tags of an ingested document."""
         for heading, column in _NAMED.items():
             value = document.record.own.get(column)
-            for name in value if isinstance(value, list) else [value]:
+            for name in value if isinstance(value, list) else (value,):
                 if name is not None:
                     ledger.add_named(heading, str(name))
 

@@ -74,6 +74,20 @@ def split_sentences(
             begin = stop
 
 
+def is_one_sentence(text: str, max_chars: int = 2000) -> bool:
+    """True if a text is surely one sentence of `split_sentences`: one line with no stop but at its end, as short texts are.
+
+    >>> is_one_sentence("A parser of dates."), is_one_sentence("Dr. Smith came.")
+    (True, False)
+    """
+    if "\n" in text or not 0 < len(text) <= max_chars:
+        return False
+    first = _STOP.search(text)
+    if first is not None and (first.end() < len(text) or text[first.start()] in _HARD):
+        return False
+    return text.isascii() or _THAI.search(text, 0, 100) is None
+
+
 def _ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield where the sentences of one paragraph end, the paragraph's own end included."""
     begin = start
