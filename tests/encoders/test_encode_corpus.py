@@ -99,12 +99,16 @@ ROWS = st.lists(st.tuples(st.sampled_from("aaab"), TEXTS, st.sampled_from([None,
 
 
 @given(
-    ROWS, st.lists(st.integers(0, 6), max_size=5), st.sampled_from(["sentence", "document", "window"]), st.booleans()
+    ROWS,
+    st.lists(st.integers(0, 6), max_size=5),
+    st.sampled_from(["sentence", "document", "window"]),
+    st.booleans(),
+    st.booleans(),
 )
-def test_units_are_those_of_the_twin_however_the_rows_come(rows, sizes, unit, with_title) -> None:
+def test_units_are_those_of_the_twin_however_the_rows_come(rows, sizes, unit, with_title, by_words) -> None:
     made = corpus(rows)
     settings = EmbedSettings(unit=unit, with_title=with_title, window=8, overlap=3)
-    reader = encoder(unit=unit, window=8, overlap=3)
+    reader = WordLengths(settings) if by_words else encoder(unit=unit, window=8, overlap=3)
     cutter = UnitCutter(settings, reader)
     expected = twin(made, settings, reader)
     assert listed(list(cutter.read(cut(made, sizes)))) == expected

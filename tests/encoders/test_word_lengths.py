@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import pyarrow as pa
 
 from wordpipe.encoders import WordLengths
 from wordpipe.search.settings import IndexSettings
@@ -30,6 +31,15 @@ def test_as_many_words_as_the_splitter_finds():
     found = WordLengths(IndexSettings.make({})).lengths(texts)
     wrong = [ascii(text) for text, a, b in zip(texts, found.tolist(), expected, strict=True) if a != b]
     assert not wrong, wrong[:3]
+    column = pa.array(["before", *texts])[1:]
+    most = WordLengths(IndexSettings.make({})).most(column)
+    fewer = [ascii(text) for text, a, b in zip(texts, most.tolist(), expected, strict=True) if a < b]
+    assert not fewer, fewer[:3]
+
+
+def test_the_words_of_a_short_text_are_not_overestimated_by_much():
+    texts = ["The sea-bed isn't at 3.5 km.", "one two three", "", "été"]
+    assert WordLengths(IndexSettings.make({})).most(pa.array(texts)).tolist() == [9, 4, 1, 4]
 
 
 def test_numbers_signs_and_apostrophes():

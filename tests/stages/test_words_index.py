@@ -197,6 +197,16 @@ def test_nothing_of_vectors_is_imported(built, tmp_path):
     assert made.stdout == "[]\n"
 
 
+def test_a_command_does_without_pandas_which_can_still_be_imported(built, tmp_path):
+    code = (
+        "import sys; from wordpipe.cli import run; sys.argv[0] = 'wordpipe'; code = run(); "
+        "found = 'pandas' in sys.modules; import pandas; print(code, found, pandas.DataFrame.__name__)"
+    )
+    command = [sys.executable, "-c", code, "index", built / "corpus", "-o", tmp_path / "i", "-q"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout.splitlines()[-1] == "0 False DataFrame"
+
+
 def test_a_folder_is_asked_by_the_best_index_in_it(index, built, tmp_path, cli, monkeypatch):
     run = tmp_path / "run"
     run.mkdir()

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from wordpipe.cli.output import counted, fitted
-from wordpipe.runtime import need_address_space
+from wordpipe.runtime import need_address_space, without_pandas
 from wordpipe.stages import TABLE
 
 COMMON = "Common options"
@@ -110,6 +110,7 @@ class ExampleCommand(click.Command):
         """Run the command after checking the address space for its libraries, and after fetching inputs at URLs."""
         if known := TABLE.get(ctx.command_path.partition(" ")[2]):
             need_address_space(known.needs_mb)
+            without_pandas()
         for param in self.params:
             value = ctx.params.get(param.name or "")
             if isinstance(param.type, click.Path) and value and "s3:" in str(value):
