@@ -293,6 +293,7 @@ LARGE_FILES = {
     "wordpipe/stages/train/head_tasks.py": "the tasks of heads: labels, targets, figures and calibration of each",
     "wordpipe/training/token_stream.py": "documents as one stream of ids, where words begin in it, and its blocks in an order",
     "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
+    "wordpipe/stages/registry.py": "the table of all commands",
     "wordpipe/stages/infer/generate.py": "texts that a model writes: a prompt continued, target texts of source texts",
     "wordpipe/words/formats.py": "word vectors in the formats of other programs, read and written",
 }

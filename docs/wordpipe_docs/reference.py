@@ -98,7 +98,7 @@ def _command(name: str) -> str:
 
 def _said(command: click.Command, made: Maker | None) -> list[str]:
     if made:
-        return [plain(made.summary), f"Makes an artifact of the kind **{made.makes}**."]
+        return [plain(made.summary), f"Makes an artifact of the kind **{made.made_kinds}**."]
     help_ = re.sub(r"\A\s*Example:.*\n", "", command.help or "")
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", help_.strip()):

@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from wordpipe.encoders import POOLINGS, Pooling, pool_packed
+from wordpipe.encoders import POOLINGS, Pooling, pool_packed, pooling_named
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.model import pack
 
 LENGTHS = np.array([1, 5, 9, 3])
 WEIGHTS_V = np.array([0, 0.5, 2, 1, 0.1], np.float32)
 EACH = pytest.mark.parametrize("pooling", POOLINGS.values(), ids=POOLINGS)
-SLOW = {"cls": lambda states: states[0], "max": lambda states: states.max(axis=0)}
+JOINED = ("cls+mean", "max+last+rising")
+SLOW = {
+    "cls": lambda states: states[0],
+    "max": lambda states: states.max(axis=0),
+    "last": lambda states: states[-1],
+    "mean-root": lambda states: states.sum(axis=0) / np.sqrt(len(states)),
+    "rising": lambda states: np.average(states, axis=0, weights=range(1, len(states) + 1)),
+}
 """Name → the vector of the states (T, D) of one sequence; all others are means, where `is_weighted` of weighted tokens."""
 
 
@@ -48,6 +55,28 @@ def test_both_ways_match_the_slow_twin(pooling: Pooling, seed: int) -> None:
     np.testing.assert_allclose(pooled, expected, atol=1e-6)
     rows_SD = pooling.rows(hidden_BTD[mask_BT], ids_BT[mask_BT], LENGTHS, weights_V)
     np.testing.assert_allclose(rows_SD, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joined_poolings_stand_side_by_side(name: str) -> None:
+    rng = np.random.default_rng(3)
+    states_ND, ids_N = rng.standard_normal((18, 6)).astype(np.float32), rng.integers(1, 5, size=18)
+    pooling, parts = pooling_named(name), [POOLINGS[part] for part in name.split("+")]
+    assert pooling.joins == len(parts)
+    rows = [part.rows(states_ND, ids_N, LENGTHS, None) for part in parts]
+    np.testing.assert_array_equal(pooling.rows(states_ND, ids_N, LENGTHS, None), np.concatenate(rows, axis=1))
+    counts_N, tokens_W = np.array([1, 2, 1]), np.array([3, 4, 2, 5])
+    merged = [part.merge_windows(one, tokens_W, counts_N) for part, one in zip(parts, rows, strict=True)]
+    joined = pooling.merge_windows(np.concatenate(rows, axis=1), tokens_W, counts_N)
+    np.testing.assert_array_equal(joined, np.concatenate(merged, axis=1))
+    hidden_BTD, ids_BT = torch.from_numpy(states_ND.reshape(3, 6, 6)), torch.from_numpy(ids_N.reshape(3, 6))
+    hidden = [part.hidden(hidden_BTD, ids_BT, None, None) for part in parts]
+    torch.testing.assert_close(pooling.hidden(hidden_BTD, ids_BT, None, None), torch.cat(hidden, dim=1))
+
+
+@pytest.mark.parametrize("name", ["cls+", "cls+nothing", "mean+weighted", "first-last+cls", "nothing"])
+def test_other_poolings_cannot_be_joined(name: str) -> None:
+    assert pooling_named(name) is None
 
 
 @EACH

@@ -67,6 +67,7 @@ KINDS: dict[str, tuple[str, str, dict[str, object]]] = {
         ("alibi", "modern", {"positions": "alibi"}),
         ("alibi, six heads", "classic", {"positions": "alibi", "dim": 48, "n_heads": 6, "n_kv_heads": 6}),
         ("t5", "modern", {"positions": "t5"}),
+        ("learned t5", "classic", {"positions": "learned-t5"}),
         ("windows", "modern", {"windows": (0, 3, 3), "local_rope_theta": 100.0}),
         ("windows with t5", "classic", {"windows": (2, 0, 5), "positions": "t5"}),
         ("global tokens", "modern", {"windows": (0, 2, 2), "global_tokens": 2}),

@@ -36,7 +36,7 @@ _DOC = """{command.summary}
 
 Args:
     {first}: {text}.
-    output: folder of the {command.makes} artifact.
+    output: folder of the {command.made_kinds} artifact.
     run: progress, fresh start, verification.
 """
 Imports = set[tuple[str, str, str]]  # module, name there, name here (empty for the same, not handed on)

@@ -41,7 +41,7 @@ def stage_command(command: Maker) -> click.Command:
     # its options: output, settings, where settings come from, how it runs
     settings = command.load_settings()
     config = "Read settings from a TOML file; from a pipeline file, settings and inputs of a stage. Options override the file."
-    made = f"Output folder of the {command.makes}; default with --config: the folder of the stage."
+    made = f"Output folder of the {command.made_kinds}; default with --config: the folder of the stage."
     params = [
         *(_argument(argument) for argument in command.arguments),
         Option(["-o", "--output"], type=PATH, help=made),

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
         transform_kind,
     )
     from wordpipe.encoders.kernels import sum_texts
-    from wordpipe.encoders.pooling import POOLINGS, Pooling, pool_packed
-    from wordpipe.encoders.sentence_transformers import sentence_transformers_files
+    from wordpipe.encoders.layers import LAYERS_FILE, Layer, Layers, trimmed
+    from wordpipe.encoders.pooling import POOLINGS, Pooling, pool_packed, pooling_named
+    from wordpipe.encoders.sentence_transformers import FolderModules, read_modules, sentence_transformers_files
+    from wordpipe.encoders.states import ArrayStates, HiddenModel
     from wordpipe.encoders.static_encoder import (
         TABLE_FILE,
         TENSOR,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
         word_tokenizer,
     )
     from wordpipe.encoders.text_rows import TOKENIZER_FILE, FoundRows, TokenRows, WordRows, sum_rows
-    from wordpipe.encoders.transformer_encoder import ArrayStates, HiddenModel, TransformerEncoder
+    from wordpipe.encoders.transformer_encoder import TransformerEncoder
     from wordpipe.encoders.transforms import (
         MAX_MEAN_COSINE,
         MIN_TEXTS,

@@ -123,6 +123,11 @@ class TextEncoder(ABC):
         return other
 
     @property
+    def for_queries(self) -> Self:
+        """Return the encoder as it reads queries: another one where a model was taught to know them by a prompt."""
+        return self
+
+    @property
     def dim(self) -> int:
         """Width of the vectors, after the transform."""
         return self.transform.dim

@@ -3,7 +3,8 @@
 Shapes: S sequences (or a batch B) of T positions, N positions of all of them, W windows of a text, D numbers of a state,
 V token ids. Special tokens count, as in sentence-transformers.
 
-Sources: Reimers and Gurevych 2019, "Sentence-BERT" (mean, cls, max); weighted by a / (a + p): Arora et al. 2017, there of word
+Sources: Reimers and Gurevych 2019, "Sentence-BERT" (mean, cls, max); rising, where a token weighs as much as its place says:
+Muennighoff 2022, "SGPT", equation 2; weighted by a / (a + p): Arora et al. 2017, there of word
 vectors; first and last layer: Li et al. 2020, "On the Sentence Embeddings from Pre-trained Language Models", section 4.1.
 """
 
@@ -43,6 +44,7 @@ class Pooling:
         is_linear: it is a sum over tokens, so that each has a share in it.
         is_weighted: tokens weigh what the model says.
         exported: what sentence-transformers calls it; "": it has no such module.
+        joins: the number of poolings whose vectors it puts side by side.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Pooling:
     is_linear: bool = True
     is_weighted: bool = False
     exported: str = ""
+    joins: int = 1
 
     def merge_windows(self, windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats, counts_N: Ids) -> Floats:
         """Return one vector per text, pooled of the vectors of its windows.
@@ -143,17 +146,97 @@ def _first_hidden(
     return hidden_BTD[:, 0]
 
 
+def _last_rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
+    last_SD: Floats = states_ND[np.cumsum(lengths_S) - 1]
+    return last_SD
+
+
+def _last_hidden(
+    hidden_BTD: "Tensor", ids_BT: "Tensor", mask_BT: "Tensor | None", weights_V: "Tensor | None"
+) -> "Tensor":
+    if mask_BT is None:
+        return hidden_BTD[:, -1]
+    return hidden_BTD.gather(1, (mask_BT.sum(dim=1) - 1)[:, None, None].expand(-1, 1, hidden_BTD.shape[2]))[:, 0]
+
+
+def _root_rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
+    return _mean_rows(states_ND, ids_N, lengths_S, None) * np.sqrt(lengths_S)[:, None].astype(np.float32)
+
+
+def _root_hidden(
+    hidden_BTD: "Tensor", ids_BT: "Tensor", mask_BT: "Tensor | None", weights_V: "Tensor | None"
+) -> "Tensor":
+    import torch
+
+    lengths_B1 = torch.ones_like(ids_BT).mul(1 if mask_BT is None else mask_BT).sum(dim=1, keepdim=True)
+    return _mean_hidden(hidden_BTD, ids_BT, mask_BT, None) * lengths_B1.sqrt()
+
+
+def _rising_rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
+    starts_S = np.cumsum(lengths_S) - lengths_S
+    place_N = (np.arange(1, len(ids_N) + 1) - np.repeat(starts_S, lengths_S)).astype(np.float32)
+    share_N1 = (place_N / np.repeat(lengths_S * (lengths_S + 1) / 2, lengths_S))[:, None].astype(np.float32)
+    sums_SD: Floats = np.add.reduceat(states_ND * share_N1, starts_S, axis=0)
+    return sums_SD
+
+
+def _rising_hidden(
+    hidden_BTD: "Tensor", ids_BT: "Tensor", mask_BT: "Tensor | None", weights_V: "Tensor | None"
+) -> "Tensor":
+    import torch
+
+    place_BT = torch.arange(1, ids_BT.shape[1] + 1, device=ids_BT.device, dtype=torch.float32).expand(ids_BT.shape)
+    if mask_BT is not None:
+        place_BT, hidden_BTD = place_BT * mask_BT, hidden_BTD.masked_fill(~mask_BT.unsqueeze(-1), 0)
+    return torch.bmm(place_BT[:, None], hidden_BTD)[:, 0] / place_BT.sum(dim=1, keepdim=True)
+
+
 POOLINGS = {
     one.name: one
     for one in (
         Pooling("mean", _mean_rows, _mean_hidden, _average, exported="mean_tokens"),
         Pooling("cls", _first_rows, _first_hidden, _average, is_linear=False, exported="cls_token"),
         Pooling("max", _max_rows, _max_hidden, _largest, is_linear=False, exported="max_tokens"),
+        Pooling("last", _last_rows, _last_hidden, _average, is_linear=False, exported="lasttoken"),
+        Pooling("mean-root", _root_rows, _root_hidden, _average, exported="mean_sqrt_len_tokens"),
+        Pooling("rising", _rising_rows, _rising_hidden, _average, is_linear=False, exported="weightedmean_tokens"),
         Pooling("first-last", _mean_rows, _mean_hidden, _average, layers="ends"),
         Pooling("weighted", _mean_rows, _mean_hidden, _average, is_weighted=True, exported="mean_tokens"),
     )
 }
 """The poolings of a model's states, by name."""
+
+
+def pooling_named(name: str) -> Pooling | None:
+    """Return the pooling of a name; names joined by + (`cls+mean`) give vectors side by side. None: there is no such one.
+
+    Only poolings of the last states, whose tokens all weigh alike, can stand side by side.
+    """
+    first, *others = (POOLINGS.get(part) for part in name.split("+"))
+    if first is None or not others:
+        return first
+    parts = [part for part in (first, *others) if part is not None and part.exported and not part.is_weighted]
+    return _side_by_side(name, parts) if len(parts) == 1 + len(others) else None
+
+
+def _side_by_side(name: str, parts: "list[Pooling]") -> Pooling:
+    """Return the pooling whose vector is those of several, one after the other."""
+
+    def rows(states_ND: Floats, ids_N: Ids, lengths_S: Ids, weights_V: Floats | None) -> Floats:
+        return np.concatenate([part.rows(states_ND, ids_N, lengths_S, weights_V) for part in parts], axis=1)
+
+    def hidden(
+        hidden_BTD: "Tensor", ids_BT: "Tensor", mask_BT: "Tensor | None", weights_V: "Tensor | None"
+    ) -> "Tensor":
+        import torch
+
+        return torch.cat([part.hidden(hidden_BTD, ids_BT, mask_BT, weights_V) for part in parts], dim=1)
+
+    def merge(windows_WD: Floats, tokens_W: npt.NDArray[np.int64] | Floats) -> Floats:
+        own = zip(parts, np.split(windows_WD, len(parts), axis=1), strict=True)
+        return np.concatenate([part.merge(windows, tokens_W) for part, windows in own])
+
+    return Pooling(name, rows, hidden, merge, is_linear=False, exported=name, joins=len(parts))
 
 
 def pool_packed(hidden_ND: "Tensor", packed: "Packed", weights_V: "Tensor | None" = None) -> "Tensor":

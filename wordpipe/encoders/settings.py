@@ -11,13 +11,16 @@ class EmbedSettings(UnitSettings):
 
     command = "embed"
 
-    pooling: Literal["auto", "mean", "cls", "max", "first-last", "weighted", "sif"] = setting(
-        "auto",
-        "how token vectors become one vector; for a model: mean, cls (the first token), max, first-last (mean of the "
-        "first and last layers) or weighted (weights that contrastive training learned); for word vectors: mean or sif "
-        "(rare words have more weight); auto: for a model, the pooling of its training, else mean; for word vectors, "
-        "sif",
-        section="How texts become vectors",
+    pooling: Literal["auto", "mean", "cls", "max", "last", "mean-root", "rising", "first-last", "weighted", "sif"] = (
+        setting(
+            "auto",
+            "how token vectors become one vector; for a model: mean, cls (the first token), max, last (the last token), "
+            "mean-root (the sum, divided by the root of the number of tokens), rising (later tokens have more weight), "
+            "first-last (mean of the first and last layers) or weighted (weights that contrastive training learned); for "
+            "word vectors: mean or sif (rare words have more weight); auto: for a model, the pooling of its training, else "
+            "mean; for word vectors, sif",
+            section="How texts become vectors",
+        )
     )
     transform: Literal["auto", "none", "centre", "remove-components", "whiten"] = setting(
         "auto",

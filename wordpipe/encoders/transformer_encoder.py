@@ -5,17 +5,19 @@ wait for the import of torch) or `TorchStates` (packed without padding on a CPU,
 computes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from wordpipe.artifacts import read_fact
 from wordpipe.encoders.encoder import (
+    ENCODER_FILE,
     TRANSFORM_FILE,
     EncodedBatch,
     EncoderKind,
@@ -28,206 +30,28 @@ from wordpipe.encoders.encoder import (
     shares,
     text_runs,
 )
-from wordpipe.encoders.pooling import POOLINGS, Floats, Pooling, token_shares
+from wordpipe.encoders.layers import LAYERS_FILE, Layers
+from wordpipe.encoders.pooling import POOLINGS, Floats, Pooling, pooling_named, token_shares
+from wordpipe.encoders.prompts import Prompts
 from wordpipe.encoders.settings import EmbedSettings
+from wordpipe.encoders.states import ArrayStates, HiddenModel, TorchStates
 from wordpipe.encoders.transforms import Transform
-from wordpipe.encoders.windows import Ids, Windows, frame, gathered, padded, runs_of, token_batches
+from wordpipe.encoders.windows import Ids, Windows, frame, gathered, token_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.metrics import unit_rows
-from wordpipe.runtime import pick_device, torch_threads
 from wordpipe.tokens import frame_of, library_errors
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
-    from wordpipe.model import LanguageModel, ModelConfig, NumpyModel
+    from wordpipe.model import ModelConfig
     from wordpipe.tokens import RowEncoder
 
-Batches: TypeAlias = Iterable[tuple[Ids, Ids]]
-"""Ids of S sequences, one after the other, the longest first, and the length of each, (S,)."""
 _MIN_COMPILED_TEXTS = 256  # texts from which on the compiled tokenizer is loaded: importing numba takes 0.5 s
-_CPU_TOKENS = 2048
-"""Ids per batch on a CPU, so that activations stay in the caches. One core, 382 texts of Wikipedia of 76 tokens, float32,
-4 layers of 256, thousand tokens/s: 1024 16.9, 2048 15.8, 4096 16.3, 8192 13.8; 6 layers of 384: 4.7, 4.9, 5.0, 4.8."""
-
-
-class ArrayStates:
-    """Hidden states by NumPy: torch is not imported.
-
-    Args:
-        model: the model.
-        batch_tokens: ids that it likes to read at once, at most.
-    """
-
-    device = "cpu"
-    in_bulk = False  # not made for so many texts that it pays to compile what prepares them
-
-    def __init__(self, model: "NumpyModel", batch_tokens: int = 2048) -> None:
-        self.model, self.batch_tokens = model, batch_tokens
-
-    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """Yield one pooled vector per sequence of each batch, (S, D) float32, by NumPy."""
-        for ids_N, lengths_S in batches:
-            yield pooling.rows(self._states(ids_N, lengths_S, pooling), ids_N, lengths_S, weights_V)
-
-    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """Return the hidden states of one sequence that the pooling averages, (T, D) float32."""
-        return self._states(ids_T, np.array([len(ids_T)]), pooling)
-
-    def _states(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling) -> Floats:
-        first_ND = self.model.embed(ids_N, lengths_S)
-        last_ND = self.model.encode(first_ND, runs_of(lengths_S))
-        return (first_ND + last_ND) * np.float32(0.5) if pooling.layers == "ends" else last_ND
-
-
-class HiddenModel(Protocol):
-    """A torch module that computes hidden states."""
-
-    def encode(self, ids_BT: "Tensor", mask_BT: "Tensor") -> "Tensor":
-        """Hidden states (B, T, D) of int64 ids (B, T), where mask (B, T) bool is True."""
-        ...
-
-
-class TorchStates:
-    """Hidden states by torch: packed without padding on a CPU, padded and without waiting for each other on a GPU.
-
-    Args:
-        model: put in evaluation mode on the chosen device.
-        settings: device, dtype, threads and batch_tokens are looked at.
-
-    Raises:
-        ConfigError: a device that is not there.
-    """
-
-    in_bulk = True
-
-    def __init__(self, model: HiddenModel, settings: EmbedSettings) -> None:
-        import torch
-
-        from wordpipe.model import LanguageModel
-
-        self._device = pick_device(settings.device)
-        self.device = str(self._device)
-        half = settings.dtype == "bfloat16" or (settings.dtype == "auto" and self._device.type == "cuda")
-        self._dtype = torch.bfloat16 if half else torch.float32
-        self._model = cast("nn.Module", model).to(self._device).eval()
-        self._packs = self._device.type == "cpu" and isinstance(model, LanguageModel)
-        self._threads = settings.threads
-        self.batch_tokens = min(settings.batch_tokens, _CPU_TOKENS) if self._packs else settings.batch_tokens
-
-    def pooled(self, batches: Batches, pooling: Pooling, weights_V: Floats | None) -> Iterator[Floats]:
-        """Yield one pooled vector per sequence of each batch, (S, D) float32, by a transformer in torch."""
-        if self._packs:
-            for ids_N, lengths_S in batches:
-                yield self._pooled_packed(ids_N, lengths_S, pooling, weights_V)
-            return
-        weights = None if weights_V is None else self._sent(weights_V)
-        waiting = None
-        for ids_N, lengths_S in batches:
-            coming = self._start_padded(ids_N, lengths_S, pooling, weights)
-            if waiting is not None:  # taken while the next batch is computed
-                yield _arrived(*waiting)
-            waiting = coming
-        if waiting is not None:
-            yield _arrived(*waiting)
-
-    def states(self, ids_T: Ids, pooling: Pooling) -> Floats:
-        """Return the hidden states of one sequence that the pooling averages, (T, D) float32, by torch."""
-        ids_1T, mask_1T = padded(ids_T, np.array([len(ids_T)]))
-        with self._computing():
-            states: Floats = self._hidden(self._sent(ids_1T), self._sent(mask_1T), pooling)[0].float().cpu().numpy()
-            return states
-
-    def _pooled_packed(self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: Floats | None) -> Floats:
-        """Return pooled vectors (S, D) of sequences that are packed without padding."""
-        from wordpipe.model import pack
-
-        packed = pack(ids_N, lengths_S)
-        with self._computing(), _first_input(self._model, pooling) as first:
-            last_1ND = cast("LanguageModel", self._model).encode_packed(packed)[None]
-            states_ND = _halfway(first, last_1ND)[0].float().numpy()
-        # by NumPy, so that a text has the same bits in every batch
-        pooled_SD = np.empty((len(lengths_S), states_ND.shape[1]), dtype=np.float32)
-        pooled_SD[packed.order] = pooling.rows(states_ND, packed.ids.numpy(), lengths_S[packed.order], weights_V)
-        return pooled_SD
-
-    def _start_padded(
-        self, ids_N: Ids, lengths_S: Ids, pooling: Pooling, weights_V: "Tensor | None"
-    ) -> "tuple[Tensor, torch.cuda.Event | None]":
-        """Return a transformer's pooled vectors (S, D) on their way from a GPU, and the event of their arrival."""
-        import torch
-
-        with self._computing():
-            ids_BT, mask_BT = (self._sent(array) for array in padded(ids_N, lengths_S))
-            pooled_BD = pooling.hidden(self._hidden(ids_BT, mask_BT, pooling).float(), ids_BT, mask_BT, weights_V)
-            if self._device.type != "cuda":
-                return pooled_BD, None
-            pinned_BD = torch.empty(pooled_BD.shape, pin_memory=True).copy_(pooled_BD, non_blocking=True)
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            event.record()
-            return pinned_BD, event
-
-    def _hidden(self, ids_BT: "Tensor", mask_BT: "Tensor", pooling: Pooling) -> "Tensor":
-        """Return the hidden states to pool of a padded batch."""
-        with _first_input(self._model, pooling) as first:
-            return _halfway(first, cast("HiddenModel", self._model).encode(ids_BT, mask_BT))
-
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        """Enter torch's modes for computing hidden states: no gradients, the layers' precision."""
-        import torch
-
-        half = torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32)
-        with torch.inference_mode(), torch_threads(self._threads), half:
-            yield
-
-    def _sent(self, array: npt.NDArray[Any]) -> "Tensor":
-        """Return an array of ids for the transformer on the device; on its way while the CPU prepares the next."""
-        import torch
-
-        tensor = torch.from_numpy(array)
-        if self._device.type != "cuda":
-            return tensor.to(self._device)
-        return tensor.pin_memory().to(self._device, non_blocking=True)
-
-
-def _arrived(vectors_SD: "Tensor", event: "torch.cuda.Event | None") -> Floats:
-    """Return a transformer's pooled vectors that `_start_padded` has sent on their way, once they are there."""
-    if event is not None:
-        event.synchronize()
-    arrived_SD: Floats = vectors_SD.cpu().numpy()
-    return arrived_SD
-
-
-@contextmanager
-def _first_input(model: "nn.Module", pooling: Pooling) -> "Iterator[list[Tensor]]":
-    """Return a list to which the input of the transformer's first block is added, for `first-last` alone."""
-    from wordpipe.model import LanguageModel
-
-    kept: list[Tensor] = []
-    if pooling.layers == "last":
-        yield kept
-        return
-    if not isinstance(model, LanguageModel):
-        raise ConfigError(
-            "this model does not have this pooling", where="pooling", got=pooling.name, expected="mean, cls or max"
-        )
-    hook = model.blocks[0].register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
-    try:
-        yield kept
-    finally:
-        hook.remove()
-
-
-def _halfway(first: "list[Tensor]", last: "Tensor") -> "Tensor":
-    """Return the states to pool: the last hidden states, or their mean with the input of the first block."""
-    # packed positions are filled up on their way through the blocks
-    return (first[0][:, : last.shape[1]].float() + last.float()) / 2 if first else last
 
 
 class TransformerEncoder(TextEncoder):
     """Pooled hidden states, transformed. No token is left out: a text too long for the model is read in windows.
+
+    A prompt is text that stands before every window, one before texts and another before queries (`for_queries`).
 
     Args:
         model: computes hidden states; a torch module with `encode` is wrapped by `TorchStates`.
@@ -241,6 +65,8 @@ class TransformerEncoder(TextEncoder):
         identity: what the caller wants to find again in the saved file (digests), JSON values.
         trained: the pooling that the model was trained with, which `auto` stands for.
         token_weights: what each token id weighs in a weighted mean, (V,); None: the model has no such weights.
+        layers: what comes after the pooling.
+        prompts: the prompts of `text` and `query`; "" or missing: none.
 
     Attributes:
         device: where the model computes.
@@ -266,29 +92,46 @@ class TransformerEncoder(TextEncoder):
         identity: Mapping[str, Any] | None = None,
         trained: str = "mean",
         token_weights: Floats | None = None,
+        layers: Layers | None = None,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         self._pooling = _pooling(settings, trained, token_weights)
         self.pooling = self._pooling.name
-        self.max_len, self.transform = max_len, transform or Transform.none(dim)
+        self._layers = layers or Layers()
+        width = self._layers.width(dim * self._pooling.joins)
+        self.max_len, self.transform = max_len, transform or Transform.none(width)
         self.identity = dict(identity or {})
         # where it computes, and the tokens around every window
         self._model = model if isinstance(model, ArrayStates) else TorchStates(model, settings)
         self.device = self._model.device
         self._tokenizer = _unlimited(tokenizer)
-        self._prefix, self._suffix = frame_of(self._tokenizer)
+        self._before, self._suffix = frame_of(self._tokenizer)
+        self._prompts = Prompts.of(prompts or {}, self._tokenizer)
         self._settings, self._model_files, self._model_names = settings, model_files, tuple(model_names)
         self._width, self._trained = dim, trained
         self._weights_V = token_weights if self._pooling.is_weighted else None
         shape = getattr(model.model if isinstance(model, ArrayStates) else model, "config", None)  # of a model of ours
-        _check_widths(shape, dim, max_len, self.transform)
+        _check_widths(shape, dim, max_len, width, self.transform)
         # ids that the model, and the weights of a weighted mean, know
         known = [
             *([] if shape is None else [shape.vocab_size]),
             *([] if token_weights is None else [len(token_weights)]),
         ]
         self._n_ids = min(known, default=None)
-        self.window = _window(settings, max_len - len(self._prefix) - len(self._suffix))
+        self.window = _window(settings, max_len - len(self._before) - self._prompts.longest - len(self._suffix))
         self.overlap = min(settings.overlap, self.window // 2)
+
+    @property
+    def for_queries(self) -> Self:
+        """Return the encoder with the prompt of queries before each text; model and tokenizer are shared."""
+        other = copy.copy(self)
+        other._prompts = self._prompts.of_queries
+        return other
+
+    @property
+    def _prefix(self) -> list[int]:
+        """The ids before every window: special ones, and those of the prompt."""
+        return [*self._before, *self._prompts.ids]
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
         """Encode texts by the transformer, see `TextEncoder.encode`; the error names the texts."""
@@ -301,6 +144,7 @@ class TransformerEncoder(TextEncoder):
     def _encode(self, texts: Sequence[str], watch: Watch | None) -> EncodedBatch:
         windows = self._windows(*self._ids(texts))
         pooled_ND = self._pooling.merge_windows(self._pooled(windows, watch), self._weight_of(windows), windows.counts)
+        pooled_ND = self._layers.apply(pooled_ND)
         check_finite(
             pooled_ND,
             texts,
@@ -312,6 +156,9 @@ class TransformerEncoder(TextEncoder):
 
     def parts(self, text: str) -> TextParts:
         """Return the tokens of a text, and special ids with empty spans, with their shares of the text's vector."""
+        if not self._layers.is_linear:
+            what = "scores cannot be explained with this encoder, because the layers after its pooling are not linear"
+            raise ConfigError(what, where=LAYERS_FILE, hint="use an encoder without these layers to explain scores")
         if not self._pooling.is_linear:
             what = "scores cannot be explained with this pooling, because the vector is not a sum over tokens"
             hint = "to explain scores, run wordpipe embed with --pooling mean"
@@ -319,9 +166,12 @@ class TransformerEncoder(TextEncoder):
             raise ConfigError(what, where="pooling", got=self.pooling, expected=expected, hint=hint)
         # tokens, windows, and the weight of each
         with library_errors("the tokenizer cannot encode the text", "tokenizer.json"):
-            found = self._tokenizer.encode(text, add_special_tokens=False)
-        n, before, after = len(found.ids), len(self._prefix), len(self._suffix)
-        windows = self._windows(np.array(found.ids, dtype=np.int64), np.array([0, n]))
+            found = self._tokenizer.encode(self._prompts.text + text, add_special_tokens=False)
+        skipped, letters = len(self._prompts.ids), len(self._prompts.text)
+        found_ids = found.ids[skipped:]
+        offsets = [(max(0, start - letters), max(0, stop - letters)) for start, stop in found.offsets[skipped:]]
+        n, before, after = len(found_ids), len(self._prefix), len(self._suffix)
+        windows = self._windows(np.array(found_ids, dtype=np.int64), np.array([0, n]))
         weights_W = self._weight_of(windows)
         if not weights_W.any():
             raise InputError("the text has no vector", hint="write a text that contains words")
@@ -339,15 +189,22 @@ class TransformerEncoder(TextEncoder):
             sums_PD[n : n + before] += brought_TD[:before]
             sums_PD[n + before :] += brought_TD[before + tokens :]
         # special ids stand at the ends of the text, without letters
-        end = max((stop for _, stop in found.offsets), default=0)
-        spans = [*found.offsets, *[(0, 0)] * before, *[(end, end)] * after]
-        return TextParts(spans, shares(sums_PD, self.transform, text))
+        end = max((stop for _, stop in offsets), default=0)
+        spans = [*offsets, *[(0, 0)] * before, *[(end, end)] * after]
+        return TextParts(spans, shares(self._layers.linear(sums_PD), self.transform, text))
 
     def lengths(self, texts: Sequence[str]) -> Ids:
         """Tokens of each text, without special ones."""
         return np.diff(self._ids(texts)[1])
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return the token ids of all texts, and where each begins and ends, (N + 1,).
+
+        A text's tokens are what follows those of its prompt: the two are cut together, as they are read.
+        """
+        return self._prompts.cut(*self._plain_ids(self._prompts.before(texts)))
+
+    def _plain_ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the token ids that the transformer reads of all texts, and where each begins and ends, (N + 1,)."""
         if self._model.in_bulk and len(texts) >= _MIN_COMPILED_TEXTS:
             ids, offsets = self._fast.encode(pa.array(texts, pa.string()))
@@ -385,7 +242,7 @@ class TransformerEncoder(TextEncoder):
 
     def _pooled(self, windows: Windows, watch: Watch | None) -> Floats:
         """Return one pooled vector per window by the transformer, (W, D)."""
-        pooled_WD = np.zeros((len(windows.lengths), self._width), dtype=np.float32)
+        pooled_WD = np.zeros((len(windows.lengths), self._width * self._pooling.joins), dtype=np.float32)
         groups, starts_W = [*token_batches(windows.lengths, self._model.batch_tokens)], windows.starts
         batches = (
             (gathered(windows.ids, starts_W[group], windows.lengths[group]), windows.lengths[group]) for group in groups
@@ -401,7 +258,12 @@ class TransformerEncoder(TextEncoder):
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files of a transformer encoder: its facts and the model's files."""
-        own = {"dim": self._width, "trained": self._trained, "max_len": self.max_len}
+        own = {
+            "dim": self._width,
+            "trained": self._trained,
+            "max_len": self.max_len,
+            "prompts": dict(self._prompts.texts),
+        }
         assert self._model_files is not None, "an encoder made without model_files cannot be saved"
         yield from encoder_facts(self, self._settings, **own, model_names=list(self._model_names))
         yield from ((name, self._model_files[name]) for name in self._model_names)
@@ -428,6 +290,8 @@ class TransformerEncoder(TextEncoder):
             identity=about["identity"],
             trained=about["trained"],
             token_weights=token_weights,
+            layers=Layers.from_bytes(files[LAYERS_FILE]) if LAYERS_FILE in about["model_names"] else None,
+            prompts=read_fact(about, "prompts", dict, ENCODER_FILE, default={}),
         )
 
 
@@ -436,11 +300,11 @@ def _within(watch: Watch, before: float, share: float) -> Watch:
     return lambda done: watch(before + share * done)
 
 
-def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform: Transform) -> None:
+def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, width: int, transform: Transform) -> None:
     """Refuse parts of a transformer encoder that do not belong together (ArtifactError)."""
     what = "the files of the encoder do not match each other"
-    if len(transform.mean) != dim:
-        raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {len(transform.mean)}", expected=dim)
+    if len(transform.mean) != width:
+        raise ArtifactError(what, where=TRANSFORM_FILE, got=f"width {len(transform.mean)}", expected=width)
     if shape is not None and (dim != shape.dim or max_len > shape.max_len):
         got, expected = f"width {dim}, {max_len} positions", f"width {shape.dim}, at most {shape.max_len} positions"
         raise ArtifactError(what, where="config.json", got=got, expected=expected)
@@ -448,7 +312,7 @@ def _check_widths(shape: "ModelConfig | None", dim: int, max_len: int, transform
 
 def _pooling(settings: EmbedSettings, trained: str, token_weights: Floats | None) -> Pooling:
     """Return the pooling of a transformer encoder that the settings mean for this model."""
-    pooling = POOLINGS.get(name := trained if settings.pooling == "auto" else settings.pooling)
+    pooling = pooling_named(name := trained if settings.pooling == "auto" else settings.pooling)
     if pooling is None:
         raise ConfigError(
             "a model does not support this pooling", where="pooling", got=name, expected="mean, cls or max"

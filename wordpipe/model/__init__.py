@@ -68,12 +68,22 @@ if TYPE_CHECKING:
     from wordpipe.model.hf.families import (
         FAMILIES,
         config_from_hf,
+        config_to_hf,
+        family_of,
         transformers_class,
         why_no_class,
     )
-    from wordpipe.model.hf.folder import GENERATION, Loaded, generation_config, load_hf, one_stack, save_hf
+    from wordpipe.model.hf.folder import (
+        GENERATION,
+        Loaded,
+        generation_config,
+        load_encoder,
+        load_hf,
+        one_stack,
+        save_hf,
+    )
     from wordpipe.model.hf.heads import LoadedHead, headed_class, is_headed, load_headed, save_headed
-    from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Family
+    from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family
     from wordpipe.model.hf.parts import PARTS, StoredWeight, is_of_head, parts_of, read_header, without_tensors
     from wordpipe.model.init import (
         init_embeddings,
@@ -83,7 +93,7 @@ if TYPE_CHECKING:
         start_from_encoder,
     )
     from wordpipe.model.layers import Dropout, Linear, Norm, filled, gated
-    from wordpipe.model.numpy_model import NumpyModel, read_arrays
+    from wordpipe.model.numpy_model import ARRAY_ACTIVATIONS, NumpyModel, read_arrays
     from wordpipe.model.packing import Packed, pack, pack_pairs
     from wordpipe.model.positions import N_BUCKETS, Rotary, alibi_slopes, rotate, sinusoidal_table, t5_buckets
     from wordpipe.model.seq2seq_decoding import (

@@ -28,7 +28,7 @@ from typing import Any, Literal, get_args
 from wordpipe.errors import ConfigError
 
 Architecture = Literal["encoder", "decoder", "encoder-decoder"]
-Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5", "none"]
+Positions = Literal["rope", "learned", "sinusoidal", "alibi", "t5", "learned-t5", "none"]
 AttentionKind = Literal["dot", "additive", "linear", "performer", "linformer", "relative"]
 MixerKind = Literal[AttentionKind, "fourier", "ssm"]
 """What brings the positions of a sequence together: a kind of attention, a Fourier transform, or a state-space layer."""
@@ -356,12 +356,12 @@ class ModelConfig:
     @property
     def biases_scores(self) -> bool:
         """True if positions are known by a bias on the scores of attention."""
-        return self.positions in ("alibi", "t5")
+        return self.positions in ("alibi", "t5", "learned-t5")
 
     @property
     def is_variant(self) -> bool:
-        """True if torch alone computes the model: another attention or mixer, a bias on the scores, or global tokens."""
-        return self.kinds != {"dot"} or self.biases_scores or self.global_tokens > 0
+        """True if torch alone computes the model: another attention or mixer, ALiBi, or global tokens."""
+        return self.kinds != {"dot"} or self.positions == "alibi" or self.global_tokens > 0
 
     @property
     def is_endless(self) -> bool:
@@ -386,7 +386,7 @@ class ModelConfig:
     @property
     def has_fixed_length(self) -> bool:
         """True if there is a weight for each position, so that no sequence is longer than `max_len`, now or later."""
-        return self.positions == "learned" or "linformer" in self.kinds
+        return self.positions in ("learned", "learned-t5") or "linformer" in self.kinds
 
     def theta_of(self, layer: int) -> float:
         """Return the base of the rotary angles in a layer."""

@@ -22,6 +22,7 @@ from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family
 
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.float32]]
+_BUCKETS, _FARTHEST = 32, 128  # of T5's bias by distance: `positions.t5_buckets`, without torch
 _MAX_SCORES = 1 << 22  # numbers of one product of queries and keys: 16 MiB
 
 
@@ -44,7 +45,8 @@ def read_arrays(read: Callable[[str], bytes]) -> tuple[ModelConfig, Arrays] | No
         weights = {entry.ours: _joined(entry, stored) for entry in _entries(family, config, stored)}
     except (ArtifactError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    has_positions = config.positions == "rope" or "position_embedding" in weights
+    has_table = config.positions in ("rope", "t5") or "position_embedding" in weights
+    has_positions = has_table and (not config.biases_scores or "position_bias" in weights)
     usable = _fits(config, weights) and has_positions and all(np.isfinite(weight).all() for weight in weights.values())
     return (config, weights) if usable else None
 
@@ -66,7 +68,12 @@ def _fits(config: ModelConfig, weights: Arrays) -> bool:
     norms += ["embedding_norm"] * config.embedding_norm + ["final_norm"] * (config.norm_place == "pre")
     wanted |= {f"{name}.weight": (D,) for name in norms} | {"embedding": (config.vocab_size, D)}
     biases = {name.removesuffix("weight") + "bias": shape[:1] for name, shape in wanted.items()}
-    more = {"position_embedding": (config.max_len, D), "segment_embedding": (config.segments, D), **biases}
+    more = {
+        "position_bias": (_BUCKETS, config.n_heads),
+        "position_embedding": (config.max_len, D),
+        "segment_embedding": (config.segments, D),
+        **biases,
+    }
     return wanted.keys() <= weights.keys() and all(
         weight.shape == shape for name, weight in weights.items() if (shape := (wanted | more).get(name)) is not None
     )
@@ -83,7 +90,7 @@ def _joined(entry: Entry, stored: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray
     parts = [stored[name] for name in entry.theirs]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1 if entry.transposed else 0)
     turned: npt.NDArray[np.float32] = (whole.T if entry.transposed else whole).astype(np.float32, copy=False)
-    return turned
+    return turned[entry.empty_rows :]
 
 
 class _Run(NamedTuple):
@@ -94,12 +101,14 @@ class _Run(NamedTuple):
         T: their length.
         angles: from `_angles`.
         masked: from `_masked_keys`.
+        bias: from `NumpyModel._bias`.
     """
 
     B: int
     T: int
     angles: tuple[Floats, Floats] | None
     masked: npt.NDArray[np.bool_] | None
+    bias: Floats | None
 
 
 class NumpyModel:
@@ -125,6 +134,8 @@ class NumpyModel:
             ConfigError: a sequence is longer than the model's table of positions.
         """
         x_ND = self._weights["embedding"][ids_N]
+        if self.config.scale_embedding:
+            x_ND = x_ND * np.float32(math.sqrt(self.config.dim))
         if self._table_TD is not None:
             if (longest := int(lengths_S.max(initial=0))) > len(self._table_TD):
                 raise ConfigError(
@@ -147,8 +158,11 @@ class NumpyModel:
             shapes: sequences and positions (B, T) of each run of sequences of one length; the products add up to N.
         """
         config, weights = self.config, self._weights
+        biases = {T: self._bias(T) for _, T in shapes}
         views = {  # angles and masks of each run, for all layers with the same window
-            window: [_Run(B, T, _angles(T, config, layer), _masked_keys(T, config, window)) for B, T in shapes]
+            window: [
+                _Run(B, T, _angles(T, config, layer), _masked_keys(T, config, window), biases[T]) for B, T in shapes
+            ]
             for layer, window in enumerate(config.windows)
         }
         for layer in range(config.n_layers):
@@ -172,18 +186,32 @@ class NumpyModel:
         heads_NRE = _linear(x_ND, self._weights, f"{name}.qkv").reshape(len(x_ND), -1, config.head_dim)
         mixed_ND = np.empty((len(x_ND), config.n_heads * config.head_dim), dtype=np.float32)
         first = 0
-        for B, T, angles, masked in runs:
+        for B, T, angles, masked, bias in runs:
             at_once = max(1, _MAX_SCORES // (config.n_heads * T * T))
             for begin in range(0, B, at_once):
                 count = min(at_once, B - begin)
                 rows = slice(first + begin * T, first + (begin + count) * T)
                 run_BTRE = heads_NRE[rows].reshape(count, T, -1, config.head_dim)
-                mixed_ND[rows] = self._mixed(run_BTRE, angles, masked).reshape(count * T, -1)
+                mixed_ND[rows] = self._mixed(run_BTRE, angles, masked, bias).reshape(count * T, -1)
             first += B * T
         return _linear(mixed_ND, self._weights, f"{name}.out")
 
+    def _bias(self, n_positions: int) -> Floats | None:
+        """Return in NumPy T5's bias by distance, (G, H / G, T, T); None of a model without it."""
+        if (table_KH := self._weights.get("position_bias")) is None:
+            return None
+        place_T = np.arange(n_positions)
+        distance_TT = place_T - place_T[:, None]
+        bias_HTT = table_KH[_buckets(distance_TT, causal=self.config.causal)].transpose(2, 0, 1)
+        groups = (self.config.n_kv_heads, -1, n_positions, n_positions)
+        return np.ascontiguousarray(bias_HTT).reshape(groups)
+
     def _mixed(
-        self, heads_BTRE: Floats, angles: tuple[Floats, Floats] | None, masked: npt.NDArray[np.bool_] | None
+        self,
+        heads_BTRE: Floats,
+        angles: tuple[Floats, Floats] | None,
+        masked: npt.NDArray[np.bool_] | None,
+        bias: Floats | None,
     ) -> Floats:
         """Compute softmax(Q Kᵀ / sqrt(E)) V of whole sequences in NumPy, (B, T, H, E) (Vaswani et al. 2017, equation 1)."""
         B, T, _, E = heads_BTRE.shape
@@ -196,6 +224,8 @@ class NumpyModel:
         q = scaled.reshape(B, T, G, H // G, E).transpose(0, 2, 3, 1, 4)
         k = turned[:, :, H:].transpose(0, 2, 3, 1)[:, :, None]
         scores: Floats = q @ k  # (B, G, H / G, T, T)
+        if bias is not None:
+            scores += bias
         if masked is not None:
             scores[..., masked] = -np.inf
         scores -= scores.max(axis=-1, keepdims=True)
@@ -225,6 +255,17 @@ def _rotated(x_BTRE: Floats, angles: tuple[Floats, Floats]) -> Floats:
     turned[..., :half] += x_BTRE[..., half:] * sin_TE[:, None, :half]
     turned[..., half:] += x_BTRE[..., :half] * sin_TE[:, None, half:]
     return turned
+
+
+def _buckets(distance_TT: npt.NDArray[np.int64], *, causal: bool) -> npt.NDArray[np.int64]:
+    """Return in NumPy the bucket of each distance, as `positions.t5_buckets`."""
+    n_buckets = _BUCKETS if causal else _BUCKETS // 2
+    side = np.zeros_like(distance_TT) if causal else (distance_TT > 0) * n_buckets
+    far = np.maximum(-distance_TT, 0) if causal else np.abs(distance_TT)
+    exact = n_buckets // 2
+    ratio = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact)) / np.float32(math.log(_FARTHEST / exact))
+    ranged = np.minimum(exact + (ratio * np.float32(n_buckets - exact)).astype(np.int64), n_buckets - 1)
+    return side + np.where(far < exact, far, ranged)
 
 
 def _masked_keys(n_positions: int, config: ModelConfig, window: int) -> npt.NDArray[np.bool_] | None:
@@ -259,7 +300,7 @@ def _norm(x_ND: Floats, weights: Arrays, name: str, config: ModelConfig) -> Floa
 
 def _feedforward(x_ND: Floats, weights: Arrays, name: str, config: ModelConfig) -> Floats:
     """Compute in NumPy the feed-forward of a block, plain or gated, as `layers.FeedForward`."""
-    inner, activate = _linear(x_ND, weights, f"{name}.up"), ACTIVATIONS[config.feedforward]
+    inner, activate = _linear(x_ND, weights, f"{name}.up"), ARRAY_ACTIVATIONS[config.feedforward]
     F = config.ffn_dim
     inner = activate(inner[..., :F]) * inner[..., F:] if config.gated else activate(inner)
     return _linear(inner, weights, f"{name}.down")
@@ -302,10 +343,12 @@ def _silu(x: Floats) -> Floats:
     return active
 
 
-ACTIVATIONS: dict[FeedForwardKind, Callable[[Floats], Floats]] = {
+ARRAY_ACTIVATIONS: dict[FeedForwardKind, Callable[[Floats], Floats]] = {
     "relu": _relu,
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
+    "silu": _silu,
     "geglu": _gelu,
+    "geglu_tanh": _gelu_tanh,
     "swiglu": _silu,
 }

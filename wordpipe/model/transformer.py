@@ -179,8 +179,9 @@ class LanguageModel(nn.Module):
             {_key(theta): Rotary(head_dim=config.head_dim, max_len=config.max_len, theta=theta) for theta in thetas}
         )
         shape = (config.max_len, config.table_dim)
-        self.position_embedding = nn.Parameter(torch.empty(shape)) if kind == "learned" else None
-        self.position_bias = nn.Parameter(torch.empty(N_BUCKETS, config.n_heads)) if kind == "t5" else None
+        self.position_embedding = nn.Parameter(torch.empty(shape)) if kind in ("learned", "learned-t5") else None
+        has_bias = kind in ("t5", "learned-t5")
+        self.position_bias = nn.Parameter(torch.empty(N_BUCKETS, config.n_heads)) if has_bias else None
         if kind == "sinusoidal":
             self.register_buffer(
                 "fixed_table", sinusoidal_table(*shape, scaled=config.scale_embedding), persistent=False

@@ -25,7 +25,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from wordpipe.artifacts import is_artifact, manifest_at
+from wordpipe.artifacts import Kind, is_artifact, manifest_at
 from wordpipe.corpus import expand
 from wordpipe.errors import ArtifactError, ConfigError, InputError, WordpipeError
 from wordpipe.settings import shown_value
@@ -62,6 +62,10 @@ class Stage:
         """Return the paths of the inputs as the arguments of the command; the last argument may be several paths."""
         fixed = len(self.command.arguments) - 1
         return [*paths[:fixed], paths[fixed:] if self.command.arguments[-1].many else paths[fixed]]
+
+    def kind(self, home: Path) -> Kind:
+        """Return the kind of artifact that the stage makes of what lies in its config's folder."""
+        return self.command.made_of(str(home / self.inputs[0]))
 
     @property
     def artifacts(self) -> dict[str, str]:
@@ -153,7 +157,7 @@ def read_stages(config: Path) -> list[Stage]:
         hint = "add a [stage.NAME] table with a command, or write a new file: wordpipe init"
         problems.append(ConfigError("the file does not contain any stages", where=config, hint=hint))
         raise_together(problems, config)
-    makes = {name: _makes(body) for name, body in bodies.items()}
+    makes = {name: _makes(body, home_of(config)) for name, body in bodies.items()}
     stages: list[Stage] = []
     for name, body in bodies.items():
         try:
@@ -265,10 +269,13 @@ def _assigned(name: str, word: str | None, annotation: Any) -> str:
     return f"{name} = {word}" if _NUMBER.fullmatch(word) else name
 
 
-def _makes(body: Any) -> str | None:
+def _makes(body: Any, home: Path) -> str | None:
     """Return the kind of artifact that a stage makes, by its body in the config; None if its command is unknown."""
-    name = body.get("command") if isinstance(body, dict) else None
-    return COMMANDS[name].makes if isinstance(name, str) and name in COMMANDS else None
+    name, inputs = (body.get("command"), body.get("inputs")) if isinstance(body, dict) else (None, None)
+    if not isinstance(name, str) or name not in COMMANDS:
+        return None
+    first = inputs[0] if isinstance(inputs, list) and inputs and isinstance(inputs[0], str) else ""
+    return COMMANDS[name].made_of(str(home / first))
 
 
 def _stage(config: Path, name: str, body: Any, workdir: str, problems: list[WordpipeError]) -> Stage:

@@ -348,7 +348,7 @@ class Pipeline:
     def _stands(self, stage: Stage) -> bool:
         """True if a stage's artifact is there, made from any inputs with the same settings by this version's recipe."""
         try:
-            manifest = manifest_at(stage.output, [stage.command.makes])
+            manifest = manifest_at(stage.output, [stage.kind(self.home)])
         except (ArtifactError, StorageError):
             return False
         settings = self._checked_settings(stage)
@@ -356,7 +356,7 @@ class Pipeline:
         wanted = len(stage.needs) + settings.reads_corpus
         if not is_of_sources and len(manifest.inputs) != wanted:  # a setting that names an artifact came or went
             return False
-        return recipe_of(stage.command.makes, settings.recipe_body(), manifest.inputs) == manifest.recipe
+        return recipe_of(stage.kind(self.home), settings.recipe_body(), manifest.inputs) == manifest.recipe
 
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
         """Return the state of a pipeline's stage as if it were not kept: why its artifact must be made."""
@@ -366,7 +366,7 @@ class Pipeline:
         if waits:
             return State(stage, tuple(waits))
         try:
-            manifest = manifest_at(stage.output, [stage.command.makes])
+            manifest = manifest_at(stage.output, [stage.kind(self.home)])
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
         settings = self._checked_settings(stage)
@@ -374,7 +374,7 @@ class Pipeline:
             inputs = self._planned_inputs(stage, settings)
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
-        if recipe_of(stage.command.makes, settings.recipe_body(), inputs) == manifest.recipe:
+        if recipe_of(stage.kind(self.home), settings.recipe_body(), inputs) == manifest.recipe:
             return State(stage, (), notes=notes_of(manifest.facts))
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 

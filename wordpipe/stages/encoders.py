@@ -71,11 +71,11 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
             split = word_splitter(files, identity)
         return WordEncoder(read_word_vectors(origin), split, settings, identity=identity)
     # a model, with the pooling that it was trained with
-    from wordpipe.encoders import POOLINGS
+    from wordpipe.encoders import LAYERS_FILE, Layers, pooling_named
 
     identity = {name: facts[name] for name in ("kind", "digest", "pairs") if name in facts}
     trained: Any = origin.fact("pooling", str, "mean")
-    if trained not in POOLINGS:
+    if pooling_named(trained) is None:
         raise ArtifactError("unknown pooling", where=origin.path / MANIFEST, got=trained[:60])
     # a trained table, which needs no torch
     if facts.get("encoder") == "static":
@@ -89,19 +89,23 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
 
     # its files
     with files.damage("the model cannot be read"):
-        loaded, tokenizer, weights_V = load_hf(files.__getitem__), _tokenizer(files), _token_weights(files)
+        loaded = load_hf(files.__getitem__, allow_missing_head=True)
+        tokenizer, weights_V = _tokenizer(files), _token_weights(files)
+        layers = Layers.from_bytes(files[LAYERS_FILE]) if LAYERS_FILE in files else None
     # the encoder with its tokenizer
     return TransformerEncoder(
         loaded.language_model.requires_grad_(False),
         tokenizer,
         settings,
         dim=loaded.config.dim,
-        max_len=loaded.config.max_len,
+        max_len=min(origin.fact("max_len", int, loaded.config.max_len, least=1), loaded.config.max_len),
         model_files=files,
-        model_names=[*_ENCODER_FILES, *({WEIGHTS_FILE} & {*files})],
+        model_names=[*_ENCODER_FILES, *sorted({WEIGHTS_FILE, LAYERS_FILE} & {*files})],
         identity=identity,
         trained=trained,
         token_weights=weights_V,
+        layers=layers,
+        prompts={role: origin.fact(f"{role}_prompt", str, "") for role in ("text", "query")},
     )
 
 
@@ -171,7 +175,7 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
     need_address_space(ADDRESS_SPACE["torch"])
     from wordpipe.model import load_hf
 
-    return load_hf(files.__getitem__).language_model.requires_grad_(False)
+    return load_hf(files.__getitem__, allow_missing_head=True).language_model.requires_grad_(False)
 
 
 def _tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":

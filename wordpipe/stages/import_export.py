@@ -1,6 +1,7 @@
 """`wordpipe import` and `wordpipe export`: files of other programs.
 
-Word vectors become words; words, vectors of texts, encoders and tokenizers become files of other programs.
+Word vectors become words, text encoders become models (see `import_encoder`). Words, vectors of texts, encoders and
+tokenizers become files of other programs.
 """
 
 import re
@@ -37,6 +38,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
+from wordpipe.stages.import_encoder import encoder_entry, import_encoder, imported_kind
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, storage_errors
 from wordpipe.stages.python_calls import public
@@ -70,14 +72,15 @@ ENCODER_FORMATS = ("sentence-transformers",)
 
 @public(ImportSettings)
 def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = None, **settings: Any) -> Made:
-    """Make a words artifact of word vectors that another program trained.
+    """Make a words artifact of word vectors that another program trained, or a model artifact of its text encoder.
 
     It is `wordpipe import`; `import` is a reserved word of Python.
 
     Args:
         file: in word2vec's text or binary format (fastText's .vec too) or in GloVe's, also .gz, .bz2, .xz and .zst; or a
-            folder with vectors.npy, words.txt and, maybe, counts.npy.
-        output: folder of the words artifact.
+            folder with vectors.npy, words.txt and, maybe, counts.npy. Or a folder with a text encoder, of
+            sentence-transformers, transformers (weights in safetensors) or model2vec.
+        output: folder of the words or model artifact.
         run: progress, fresh start, verification.
         settings: fields of `ImportSettings`.
 
@@ -93,6 +96,8 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     """
     chosen = ImportSettings.make(settings)
     path = Path(file)
+    if imported_kind(path) == "model":
+        return import_encoder(path, output, chosen, run)
     with open_job("words", output, chosen, run) as job:
         job.libraries = ("numpy", "pyarrow", "zstandard")
         # the words that are kept, with their vectors
@@ -124,7 +129,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
 
 
 def vectors_entry(path: PathLike) -> InputEntry:
-    """Return the manifest's entry of imported word vectors: name, size and content hash.
+    """Return the manifest's entry of imported word vectors, or of an encoder's folder: name, size and content hash.
 
     Raises:
         InputError: nothing there, or a folder without the files.
@@ -137,6 +142,8 @@ def vectors_entry(path: PathLike) -> InputEntry:
         raise InputError(
             "the file does not exist", where=path, hint="give a file of word vectors, or a folder with vectors.npy"
         )
+    if imported_kind(path) == "model":
+        return encoder_entry(path)
     files = folder_files(path) if path.is_dir() else [path]
     if not all(one.is_file() for one in files):
         raise InputError("a pipe or a device cannot be read twice", where=path, hint="write the data to a file first")

@@ -236,14 +236,20 @@ def prefixes_of(artifact: Artifact) -> dict[str, Any]:
     return said | {"prefixes": listed, "n_prefixes": max(len(listed), artifact.manifest.counts.get("prefixes", 0))}
 
 
-def read_artifact(artifact: Artifact) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
-    """Return the model, its tokenizer, and role → special token, named as in its files."""
+def read_artifact(
+    artifact: Artifact, *, allow_missing_head: bool = False, seed: int = 0
+) -> "tuple[Loaded, Tokenizer, dict[str, str]]":
+    """Return the model, its tokenizer, and role → special token, named as in its files.
+
+    The last two arguments are those of `load_hf`.
+    """
     from wordpipe.model import load_hf
 
     files = BundledFiles(artifact)
     with files.damage("the model cannot be read"):
         tokenizer = open_tokenizer(files[TOKENIZER], where=str(artifact.path / TOKENIZER))
-        return load_hf(files.__getitem__, artifact.names()), tokenizer, _named_tokens(files[_TOKENIZER_CONFIG])
+        loaded = load_hf(files.__getitem__, artifact.names(), allow_missing_head=allow_missing_head, seed=seed)
+        return loaded, tokenizer, _named_tokens(files[_TOKENIZER_CONFIG])
 
 
 def read_folder(

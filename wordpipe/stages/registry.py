@@ -82,6 +82,7 @@ class Maker(Command):
 
     section: str = "Make artifacts"
     makes: "Kind"
+    kind_of: str = ""  # module:function: of its first input the kind that it makes, where that is not always `makes`
     arguments: tuple[Argument, ...]
     settings: str  # module:class
     estimate: str  # module:function: what it takes of time, memory and disk
@@ -97,6 +98,18 @@ class Maker(Command):
     def python(self) -> str:
         """The name of its function in `wordpipe`."""
         return self.function.partition(":")[2]
+
+    def made_of(self, path: str) -> "Kind":
+        """Return the kind of artifact that it makes of this first input."""
+        if not self.kind_of:
+            return self.makes
+        kind: Kind = load_named(self.kind_of)(path)
+        return kind
+
+    @property
+    def made_kinds(self) -> str:
+        """The kinds of artifacts that it makes, for help."""
+        return f"{self.makes} or model" if self.kind_of else self.makes
 
     @property
     def takes_engine(self) -> bool:
@@ -121,7 +134,8 @@ _SOURCES = Argument(
 _CORPUS = Argument("CORPUS", ("corpus",), "a corpus artifact, or any source of text", sources=True, many=True)
 _TOKENS = Argument("TOKENS", ("tokens",), "a tokens artifact")
 _VECTORS = Argument(
-    "FILE", (), "a file of word vectors (also .gz .bz2 .xz .zst), or a folder with vectors.npy and words.txt",
+    "FILE", (), "a file of word vectors (also .gz .bz2 .xz .zst), a folder with vectors.npy and words.txt, or a folder "
+    "with a text encoder (sentence-transformers, transformers or model2vec; safetensors)",
     entry="wordpipe.stages:vectors_entry",
 )  # fmt: skip
 _HEADED = Argument(
@@ -133,7 +147,7 @@ _HEADED = Argument(
 _ENCODER = Argument(
     "MODEL|WORDS",
     ("model", "words"),
-    "a model (made by `train static`, `contrastive`, `mlm` or `clm`) or a words artifact",
+    "a model (made by `train static`, `contrastive`, `mlm`, `clm` or `import`) or a words artifact",
 )
 
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")
@@ -161,14 +175,15 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="import",
         makes="words",
-        summary="Read word vectors of another program (word2vec, fastText, GloVe, NumPy).",
+        kind_of="wordpipe.stages.import_encoder:imported_kind",
+        summary="Read word vectors or a text encoder of another program.",
         arguments=(_VECTORS,),
         function="wordpipe.stages.import_export:import_words",
         settings="wordpipe.words.settings:ImportSettings",
         needs_mb=750,
         estimate="wordpipe.stages.estimate:import_rule",
-        example="wordpipe import glove.6B.100d.txt -o run/words",
-        next=_after("wordpipe query {output} WORD"),
+        example="wordpipe import glove.6B.100d.txt -o run/words\nwordpipe import all-MiniLM-L6-v2 -o run/minilm",
+        next=_after("wordpipe query {output} WORD", parameters="wordpipe embed {output} CORPUS -o {parent}/sentences"),
     ),
     Maker(
         name="tokenize",

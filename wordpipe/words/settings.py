@@ -254,7 +254,7 @@ def defaults_for(words: int) -> dict[str, int]:
 
 
 class ImportSettings(Settings):
-    """Settings of the reading of a file of word vectors."""
+    """Settings of the reading of a file of word vectors, or of a folder with a text encoder."""
 
     command = "import"
 
@@ -280,6 +280,24 @@ class ImportSettings(Settings):
         ge=2,
         expert=True,
     )
+
+    query_prompt: str | None = setting(
+        None,
+        'text that a text encoder reads before each query, such as "query: "; default: that of the folder',
+        section="Text encoders",
+        metavar="TEXT",
+    )
+    text_prompt: str | None = setting(
+        None,
+        'text that a text encoder reads before each text, such as "passage: "; default: that of the folder',
+        metavar="TEXT",
+    )
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The prompts that are given, by what is read: text or query."""
+        given = {"text": self.text_prompt, "query": self.query_prompt}
+        return {role: text for role, text in given.items() if text is not None}
 
     @checked
     def _tokens_have_a_tokenizer(self) -> None:

@@ -1,21 +1,106 @@
 """The classes of `transformers` for BERT's relatives, as tables; see `classes`.
 
+RoBERTa      two rows before the table of positions, one segment (XLM-R and CamemBERT are the same class of other texts)
+MPNet        likewise; no segments, and a bias by distance beside the table of positions
 DistilBERT   no segments
 ALBERT       one block for all layers; tables of embeddings that may be narrower than the model
 ELECTRA      likewise narrower tables; of each token it is said whether it was replaced, and no token is guessed
 FNet         Fourier transforms in the place of attention; a matrix behind tables of the model's width
 XLNet        relative attention without offsets, whose matrices have an axis of heads; the embedding of the query stream
 
-Source: Sanh et al. 2019 (arXiv 1910.01108); Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555);
-Lee-Thorp et al. 2022 (arXiv 2105.03824); Yang et al. 2019 (arXiv 1906.08237); the files of these names in transformers/models.
+Source: Liu et al. 2019 (arXiv 1907.11692); Song et al. 2020 (arXiv 2004.09297); Sanh et al. 2019 (arXiv 1910.01108);
+Lan et al. 2020 (arXiv 1909.11942); Clark et al. 2020 (arXiv 2003.10555); Lee-Thorp et al. 2022 (arXiv 2105.03824); Yang et
+al. 2019 (arXiv 1906.08237); the files of these names in transformers/models.
 """
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.classes import BERT
-from wordpipe.model.hf.mapping import Family
+from wordpipe.model.hf.mapping import Family, refusal
 
 _UNSHARED = {"embedding_dim": (0,), "shared_layers": (False,)}
 _NO_DROPOUT = dict.fromkeys(("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"), 0.0)
+
+_FIRST = 2  # the row of the table of positions for the first token: that after the one of padding, whose id is 1
+
+
+def _shorter(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the positions that texts have in a class of RoBERTa's kind: the first rows of the table are for none."""
+    if values.get("pad_token_id", _FIRST - 1) != _FIRST - 1:
+        raise refusal("pad_token_id", values["pad_token_id"], _FIRST - 1)
+    if fields["max_len"] <= _FIRST:
+        raise refusal("max_position_embeddings", fields["max_len"], f"at least {_FIRST + 1}")
+    return {"max_len": fields["max_len"] - _FIRST}
+
+
+def _of_roberta(ours: str, theirs: str) -> str:
+    """Return RoBERTa's name of a weight from BERT's."""
+    heads = {
+        "head.dense.*": "lm_head.dense.*", "head.norm.*": "lm_head.layer_norm.*", "output": "lm_head.decoder.weight",
+        "output_bias": "lm_head.bias",
+    }  # fmt: skip
+    return heads.get(ours) or theirs.replace("bert.", "roberta.")
+
+
+ROBERTA = replace(
+    BERT,
+    model_type="roberta",
+    class_name="RobertaForMaskedLM",
+    with_pairs="",
+    parts={**BERT.parts, "positions": ("learned",), "feedforward": ("gelu",)},
+    activation=("hidden_act", "gelu", {"gelu": "gelu"}),
+    to_hf=lambda config: {"max_position_embeddings": config.max_len + _FIRST},
+    from_hf=_shorter,
+    weights={ours: _of_roberta(ours, theirs) for ours, theirs in BERT.weights.items() if not ours.startswith("pair_")},
+    untied_bias="lm_head.decoder.bias",
+    empty_rows={"position_embedding": _FIRST},
+    prefix="roberta.",
+    copies={
+        "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
+    unused=(r"(roberta\.)?pooler\..+",),
+    renamed={},
+)
+"""`RobertaForMaskedLM`: BERT whose table of positions has rows before the first; ours is written as a BERT of one segment."""
+
+XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta", class_name="XLMRobertaForMaskedLM")
+CAMEMBERT = replace(ROBERTA, model_type="camembert", class_name="CamembertForMaskedLM")
+
+_MPNET_LAYER = "mpnet.encoder.layer.#"
+
+MPNET = replace(
+    ROBERTA,
+    model_type="mpnet",
+    class_name="MPNetForMaskedLM",
+    parts={**ROBERTA.parts, "positions": ("learned-t5",), "segments": (0,)},
+    keys={name: keys for name, keys in BERT.keys.items() if name != "segments"},
+    refused={"relative_attention_num_buckets": (32,)},
+    constants={"relative_attention_num_buckets": 32, **BERT.constants},
+    weights={
+        "embedding": "mpnet.embeddings.word_embeddings.weight",
+        "position_embedding": "mpnet.embeddings.position_embeddings.weight",
+        "position_bias": "mpnet.encoder.relative_attention_bias.weight",
+        "embedding_norm.*": "mpnet.embeddings.LayerNorm.*",
+        "blocks.#.attention.qkv.*": " ".join(f"{_MPNET_LAYER}.attention.attn.{one}.*" for one in "qkv"),
+        "blocks.#.attention.out.*": f"{_MPNET_LAYER}.attention.attn.o.*",
+        "blocks.#.attention_norm.*": f"{_MPNET_LAYER}.attention.LayerNorm.*",
+        "blocks.#.feedforward.up.*": f"{_MPNET_LAYER}.intermediate.dense.*",
+        "blocks.#.feedforward.down.*": f"{_MPNET_LAYER}.output.dense.*",
+        "blocks.#.feedforward_norm.*": f"{_MPNET_LAYER}.output.LayerNorm.*",
+        **{ours: theirs for ours, theirs in ROBERTA.weights.items() if ours.startswith(("head.", "output"))},
+    },
+    prefix="mpnet.",
+    copies={
+        "lm_head.decoder.weight": "mpnet.embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
+    unused=(r"(mpnet\.)?pooler\..+",),
+)
+"""`MPNetForMaskedLM`: RoBERTa without segments, with T5's bias by distance beside its table of positions."""
 
 DISTILBERT = Family(
     model_type="distilbert",

@@ -12,13 +12,27 @@ from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model.config import EMBEDDING_STD, ModelConfig
 from wordpipe.model.hf.classes import BERT, GPT2, LLAMA, MISTRAL, MODERNBERT
 from wordpipe.model.hf.encoder_decoders import BART, MARIAN, T5
-from wordpipe.model.hf.encoders import ALBERT, DISTILBERT, ELECTRA, FNET, XLNET
+from wordpipe.model.hf.encoders import (
+    ALBERT,
+    CAMEMBERT,
+    DISTILBERT,
+    ELECTRA,
+    FNET,
+    MPNET,
+    ROBERTA,
+    XLM_ROBERTA,
+    XLNET,
+)
 from wordpipe.model.hf.mapping import CONFIG, Entry, Family, read_value, refusal, refuse_others, special_ids
 from wordpipe.runtime import without_memory
 
 FAMILIES: tuple[Family, ...] = (
     MODERNBERT,
     BERT,
+    ROBERTA,
+    XLM_ROBERTA,
+    CAMEMBERT,
+    MPNET,
     DISTILBERT,
     ALBERT,
     ELECTRA,

@@ -55,11 +55,13 @@ class Loaded:
         model: in evaluation mode, on the CPU, in float32.
         config: its shape.
         notes: what the user should know, one sentence each: weights converted, left behind or freshly made.
+        has_head: False of a folder without the head that predicts tokens, whose weights are fresh.
     """
 
     model: "Transformer"
     config: ModelConfig
     notes: tuple[str, ...]
+    has_head: bool = True
 
     @property
     def language_model(self) -> LanguageModel:
@@ -159,6 +161,33 @@ def load_hf(
     )
 
 
+def load_encoder(read: Callable[[str], bytes], names: Collection[str]) -> Loaded:
+    """Return the encoder in a folder, with or without the head that predicts tokens; of an encoder-decoder its encoder.
+
+    Args:
+        read: gives the bytes of a file of the folder by its name.
+        names: the files that there are.
+
+    Raises:
+        ArtifactError: as of `load_hf`.
+    """
+    values = read_config(read, names)
+    if values.get("architectures") == ["T5EncoderModel"]:  # whose config says that there is no decoder
+        values |= {"is_encoder_decoder": True}
+    family, config = config_from_hf(values)
+    if config.architecture != "encoder-decoder":
+        return load_hf(read, names, allow_missing_head=True)
+    # the weights of the encoder alone, by the names of a model that is no more than that
+    stored, entries = read_weights(read, names), list(family.entries(config))
+    own = [entry for entry in entries if entry.ours.startswith("encoder.")]
+    others = {name for entry in entries for name in entry.theirs} - {name for entry in own for name in entry.theirs}
+    stored = {name: weight for name, weight in stored.items() if name not in others}
+    own = [replace(entry, ours=entry.ours.removeprefix("encoder.")) for entry in own]
+    loaded = fill_model(stored, values, family, config.stack("encoder"), own, LanguageModel)
+    note = "the folder has an encoder-decoder, of which the encoder alone is read"
+    return replace(loaded, notes=(*loaded.notes, note) if others & stored.keys() else loaded.notes)
+
+
 def read_config(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Any]:
     """Return the values of `config.json`, with what transformers keeps elsewhere.
 
@@ -206,7 +235,7 @@ def fill_model(
     if matched.missing:
         initialise(model, seed)
     _fill(dict(model.named_parameters()), matched)
-    return Loaded(model.eval(), config, tuple(matched.notes))
+    return Loaded(model.eval(), config, tuple(matched.notes), not matched.missing)
 
 
 def read_weights(read: Callable[[str], bytes], names: Collection[str]) -> dict[str, Tensor]:

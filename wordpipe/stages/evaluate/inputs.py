@@ -4,7 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -283,6 +283,11 @@ class EvaluatedEncoder:
     carries: bool  # whether it carries a transform, fitted when its sentences were embedded
     settings: EmbedSettings  # how texts become vectors, where the artifact does not say
     run: RunOptions
+
+    @property
+    def for_queries(self) -> "EvaluatedEncoder":
+        """The same encoder as it reads queries."""
+        return replace(self, encoder=self.encoder.for_queries)
 
     def encode(self, texts: Sequence[str]) -> Texts:
         """Encode input texts of an evaluation, with what the encoder carries and nothing more."""

@@ -316,7 +316,7 @@ class _Searches:
         """Return documents and queries encoded for retrieval; a transform is fitted on the documents alone."""
         documents = opened.encode(self.collection.passages)
         transform = opened.fitted(documents)
-        questions = opened.encode(self.collection.questions)
+        questions = opened.for_queries.encode(self.collection.questions)
         kind = opened.encoder.transform.kind if opened.carries else transform.kind
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
@@ -326,7 +326,7 @@ class _Searches:
         cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
 
         def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-            return opened.encode(texts).transformed(encoded.transform).vectors
+            return opened.for_queries.encode(texts).transformed(encoded.transform).vectors
 
         agreement, found = measure(drawn, cuts, encode, dense, self.lexical)
         return {"agreement": agreement, "measured": measured_by(drawn, found)}

@@ -331,7 +331,7 @@ def _figures_of_ways(opened: OpenTextIndex, asked: _Asked, run: RunOptions) -> I
     ways, batch = WAYS, None
     if opened.has_vectors:
         run.report(Progress("embedding the questions"))
-        batch = opened.encoder.encode(asked.questions)
+        batch = opened.encoder.for_queries.encode(asked.questions)
     else:
         ways = {name: given for name, given in WAYS.items() if given["mode"] == "lexical"}
     for number, (name, given) in enumerate(ways.items()):

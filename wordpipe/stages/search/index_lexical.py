@@ -381,7 +381,7 @@ def _measured(
         before, done = done, done + len(texts)
         phase = "comparing words and vectors"
         report(Progress(phase, before, total, "texts"))
-        found_QD = encoder.encode(
+        found_QD = encoder.for_queries.encode(
             texts, lambda share: report(Progress(phase, round(before + share * len(texts)), total, "texts"))
         ).vectors
         return found_QD if transform is None else transform.apply(found_QD)[0]
@@ -412,7 +412,7 @@ def _seconds_beside_vectors(
     """Return the seconds of a lexical or hybrid query, without the search by vectors."""
     begun = time.perf_counter()
     if mode != "lexical":
-        encoder.encode(queries)
+        encoder.for_queries.encode(queries)
     if mode != "dense":
         words = [lexical.read(query) for query in queries]
         for own, hits in zip(words, lexical.best(words, CANDIDATES), strict=True):

@@ -239,7 +239,7 @@ class OpenTextIndex(OpenIndex):
             by_words = [bool(self.lexical.read(text, prefixes).length) for text in texts]
         else:
             by_words = [mode == "lexical"] * len(texts)
-        batch = None if all(by_words) else known if known is not None else self.encoder.encode(texts)
+        batch = None if all(by_words) else known if known is not None else self.encoder.for_queries.encode(texts)
         # a least score is on the scale of one mode, and a weight of 1 leaves words out
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
         if batch is None or mode == "lexical":
@@ -364,7 +364,7 @@ class OpenTextIndex(OpenIndex):
         """
         # What the query is made of: vectors of its words, terms.
         query = asked.words
-        parts = self.encoder.parts(query) if hits and result.dense else None
+        parts = self.encoder.for_queries.parts(query) if hits and result.dense else None
         weight = 1.0 if result.weight is None else result.weight
         own = self.lexical.read(query, asked.prefixes) if result.lexical else None
         for hit in hits:

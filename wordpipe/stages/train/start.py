@@ -378,7 +378,7 @@ def open_given(job: Job, path: Path, seed: int) -> tuple[Artifact | None, tuple[
 
     if (path / "manifest.json").is_file() or not path.is_dir():
         artifact = job.open_input(path, ["model"])
-        return artifact, read_artifact(artifact)
+        return artifact, read_artifact(artifact, allow_missing_head=True, seed=seed)
     with reading(job, model_entry, path):
         return None, read_folder(path, allow_missing_head=True, seed=seed)
 

@@ -1,0 +1,114 @@
+"""The oracle of brought encoders: folders of transformers and sentence-transformers give the vectors that these give."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+import wordpipe
+
+pytestmark = pytest.mark.oracle
+
+WORDS = ["the", "bees", "bee", "fly", "home", "a", "and", "hive", ".", "query", ":", "passage"]
+TEXTS = [
+    "the bees fly home",
+    "home",
+    "  a Bee and the hive.  ",
+    "the the unseen the",
+    "fly the bee home . " * 5,
+    ". : .",
+]
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]  # in the order of RoBERTa: its padding has the id 1
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+MAX_LEN = 40  # tokens of the longest text
+
+
+def word_tokenizer() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate([*SPECIAL, *WORDS])}, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return tokenizer
+
+
+def transformer(kind: str, path: Path, **changes: object) -> Path:
+    """A folder of transformers with random weights that matter."""
+    import torch
+    import transformers
+
+    classes = {
+        "bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel", "camembert": "CamembertModel",
+        "mpnet": "MPNetModel", "distilbert": "DistilBertModel", "albert": "AlbertModel", "electra": "ElectraModel",
+        "modernbert": "ModernBertModel", "t5": "T5EncoderModel",
+    }  # fmt: skip
+    ids = {
+        "vocab_size": 24,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "cls_token_id": 0,
+        "sep_token_id": 2,
+    }
+    shapes: dict[str, dict[str, object]] = {
+        "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, "max_position_embeddings": MAX_LEN},
+        "t5": {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2},
+        "modernbert": SIZES
+        | {"max_position_embeddings": MAX_LEN, "local_attention": 8, "global_attn_every_n_layers": 2},
+        **{
+            name: SIZES | {"max_position_embeddings": MAX_LEN + 2}
+            for name in ("roberta", "xlm-roberta", "camembert", "mpnet")
+        },
+    }
+    more = shapes.get(kind, SIZES | {"max_position_embeddings": MAX_LEN})
+    if kind in ("albert", "electra"):
+        more = more | {"embedding_size": 16}
+    config = transformers.AutoConfig.for_model(kind, **{**ids, **more, **changes})
+    torch.manual_seed(7)
+    model = getattr(transformers, classes[kind])(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape) * 0.2)
+    model.save_pretrained(path)
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer(), model_max_length=MAX_LEN, pad_token="<pad>", unk_token="<unk>", cls_token="<s>",
+        sep_token="</s>", mask_token="<mask>",
+    )  # fmt: skip
+    fast.save_pretrained(path)
+    return path
+
+
+def sentence_folder(path: Path, kind: str = "bert", modes: object = "mean", more: tuple = (), **given: object) -> Path:
+    """A folder that sentence-transformers writes: a transformer, its pooling, and further modules."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    first = Transformer(str(transformer(kind, path.with_name("plain"), **given.pop("changes", {}))))
+    pooling = Pooling(32, pooling_mode=modes)
+    SentenceTransformer(modules=[first, pooling, *more], device="cpu", **given).save_pretrained(str(path))
+    return path
+
+
+def theirs(path: Path, texts: list[str], method: str = "encode") -> np.ndarray:
+    from sentence_transformers import SentenceTransformer
+
+    vectors = getattr(SentenceTransformer(str(path), device="cpu"), method)(texts)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def ours(path: Path, tmp_path: Path, texts: list[str], **settings: object) -> np.ndarray:
+    made = wordpipe.import_words(path, output=tmp_path / "model", **settings)
+    with wordpipe.open(made, "model") as encoder:
+        return encoder.encode(texts)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "distilbert", "albert", "electra", "modernbert", "t5"],
+)
+def test_each_architecture_gives_their_vectors(kind: str, tmp_path: Path) -> None:
+    folder = sentence_folder(tmp_path / "folder", kind)
+    np.testing.assert_allclose(ours(folder, tmp_path, TEXTS), theirs(folder, TEXTS), atol=2e-6)
