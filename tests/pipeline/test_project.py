@@ -67,6 +67,21 @@ def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
     assert 1 < project.estimate.seconds[0] < project.estimate.seconds[1]
 
 
+def test_an_encoder_from_elsewhere_stands_in_the_place_of_a_trained_one(tmp_path, cli):
+    folder = tmp_path / "brought"
+    folder.mkdir()
+    (folder / "modules.json").write_text("[]")
+    result = cli("init", tmp_path / "new", "--encoder", folder)
+    assert result.code == 0, result.err
+    stages = Pipeline(tmp_path / "new" / CONFIG).stages
+    assert [stage.command.name for stage in stages] == ["ingest", "index", "import", "embed", "index"]
+    assert (stages[2].name, stages[2].inputs, stages[3].inputs) == ("encoder", ("../brought",), ("encoder", "corpus"))
+    assert "# [stage.tokens]" in (tmp_path / "new" / CONFIG).read_text()
+    wrong = cli("init", tmp_path / "other", "--encoder", tmp_path)
+    assert (wrong.code, "not a folder with a text encoder" in wrong.err) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
 def test_files_that_exist_are_left_alone(tmp_path):
     (tmp_path / "Makefile").write_text("mine")
     assert [is_new for _, is_new in init_project(tmp_path).files] == [True, False]

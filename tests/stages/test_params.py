@@ -35,7 +35,9 @@ def test_every_weight_of_a_single_stack_is_in_a_part(name, tmp_path):
     norm = (1 + config.norm_bias) * config.dim if config.embedding_norm else 0
     assert parts["embeddings"] == embeddings + norm
     positions = 24 * config.dim if config.positions in ("learned", "sinusoidal") else 0
-    assert parts.get("positions", 0) == positions + (32 * config.n_heads if config.positions == "t5" else 0)
+    assert parts.get("positions", 0) == positions + (
+        32 * config.n_heads if config.positions in ("t5", "learned-t5") else 0
+    )
 
 
 @pytest.mark.parametrize("style", ["t5", "bart", "vaswani"])

@@ -26,7 +26,7 @@ class SlowModel:
         c = self.config
         real = np.ones(len(ids), dtype=bool) if real is None else real
         x = self.w["embedding"][ids]
-        if c.positions == "learned":
+        if c.positions in ("learned", "learned-t5"):
             x = x + self.w["position_embedding"][: len(ids)]
         if c.positions == "sinusoidal":
             x = x + np.array([sinusoid(t, c.dim) for t in range(len(ids))])
@@ -182,7 +182,7 @@ class SlowModel:
         c = self.config
         if c.positions == "alibi":
             return -slope(h, c.n_heads) * abs(t - s)
-        if c.positions == "t5":
+        if c.positions in ("t5", "learned-t5"):
             return self.w["position_bias"][bucket(s - t, c.causal), h]
         return 0.0
 

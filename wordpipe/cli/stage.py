@@ -305,11 +305,15 @@ def _print_clusters(made: "Made") -> None:
     "--from", "source", metavar="SOURCE", multiple=True,
     help="File or folder of texts, used to choose the settings; may be repeated.",
 )  # fmt: skip
-def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
+@click.option(
+    "--encoder", metavar="FOLDER", type=PATH,
+    help="Folder with a text encoder of another program, used in place of one that is trained on the texts.",
+)  # fmt: skip
+def init(folder: Path, source: tuple[str, ...], encoder: Path | None, quiet: bool) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Existing files are not changed."""
-    from wordpipe.pipeline import WHY, init_project
+    from wordpipe.pipeline import WHY, WHY_IMPORTED, init_project
 
-    project = init_project(folder, source=source)
+    project = init_project(folder, source=source, encoder=encoder)
     if quiet:
         return
     # the files
@@ -336,7 +340,7 @@ def init(folder: Path, source: tuple[str, ...], quiet: bool) -> None:
             say(f"  fields not kept: {', '.join(project.others)}")
     if is_new:
         width = min(shutil.get_terminal_size().columns, 100)
-        say(textwrap.fill(f"chosen: {WHY}", width, subsequent_indent="  "))
+        say(textwrap.fill(f"chosen: {WHY if encoder is None else WHY_IMPORTED}", width, subsequent_indent="  "))
     # how long it will take, and the next commands
     if project.estimate is not None:
         size = human_bytes(project.text_bytes)

@@ -9,7 +9,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.pipeline.config import CONFIG, Stage, place_of, text_in_keys
-    from wordpipe.pipeline.project import WHY, Project, init_project
+    from wordpipe.pipeline.project import WHY, WHY_IMPORTED, Project, init_project
     from wordpipe.pipeline.report import report_pipeline
     from wordpipe.pipeline.run import (
         Pipeline,

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import atomic_file, refuse_inside_artifact
+from wordpipe.artifacts import atomic_file, is_artifact, refuse_inside_artifact
 from wordpipe.corpus import (
     IDS,
     READERS,
@@ -31,7 +31,16 @@ from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ConfigError, InputError, StorageError
 from wordpipe.pipeline.config import CONFIG
 from wordpipe.pipeline.run import Pipeline
-from wordpipe.stages import Estimate, PathLike, Size, public, size_of_sources, storage_errors, total
+from wordpipe.stages import (
+    Estimate,
+    PathLike,
+    Size,
+    imported_kind,
+    public,
+    size_of_sources,
+    storage_errors,
+    total,
+)
 
 WHY = (
     "a static encoder that is trained on your own text, and hybrid search (by vectors and by words)."
@@ -40,6 +49,19 @@ WHY = (
 )
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
 
+WHY_IMPORTED = (
+    "the text encoder that you brought, and hybrid search (by vectors and by words). `wordpipe index` says whether its "
+    "vectors help for your text"
+)
+"""What a new config with an encoder from elsewhere begins with."""
+
+_IMPORTED = """[stage.encoder]                  # a text encoder that others trained, read from your disk
+command = "import"
+inputs = [{folder}]
+# query_prompt = "query: "       # for encoders that were taught with a text before each query and each text,
+# text_prompt = "passage: "      # where the folder itself does not say so
+
+"""
 _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
 _SHORT_RECORD = 1500  # characters: a record is then one passage
@@ -63,16 +85,19 @@ class Project:
 
 
 @public(name="init")
-def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike] | None = None) -> Project:
+def init_project(
+    folder: PathLike = ".", *, source: PathLike | Sequence[PathLike] | None = None, encoder: PathLike | None = None
+) -> Project:
     """Write the config and the Makefile of a new project into a folder; files that exist are left alone.
 
     Args:
         folder: made where it is not there.
         source: the texts: a file or folder of texts or records, or several; the fields of the first records are looked at.
             Without one the config reads the folder `texts`, which is made.
+        encoder: a folder with a text encoder that `import` takes; it stands in the place of one trained on the texts.
 
     Raises:
-        ConfigError: the folder is a file.
+        ConfigError: the folder is a file, or there is no text encoder at `encoder`.
         InputError: there is nothing to read at `source`, or no field of its records holds text.
 
     Example:
@@ -84,6 +109,9 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
         hint = f"wordpipe init --from {shlex.quote(str(home))}"
         raise ConfigError("a project needs a folder, but this is a file", where=home, hint=hint)
     refuse_inside_artifact(home / CONFIG)
+    if encoder is not None and (is_artifact(Path(encoder)) or imported_kind(encoder) != "model"):
+        expected = "a folder with modules.json or config.json, not an artifact"
+        raise ConfigError("this is not a folder with a text encoder", where=Path(encoder), expected=expected)
     # look at the texts, and choose settings for them
     given = [] if source is None else [source] if isinstance(source, (str, os.PathLike)) else [*source]
     stage, others, fields_of, id_like = _look_at(list(map(str, given)), home) if given else _look_at_own(home)
@@ -96,8 +124,11 @@ def init_project(folder: PathLike = ".", *, source: PathLike | Sequence[PathLike
             is_new = not os.path.lexists(path)
             if is_new:
                 text = files("wordpipe").joinpath("templates", name).read_text(encoding="utf-8")
+                if name == CONFIG:
+                    text = _filled_in(text, stage, id_like)
+                    text = text if encoder is None else _with_encoder(text, os.path.relpath(encoder, home))
                 with atomic_file(path) as file:
-                    file.write((_filled_in(text, stage, id_like) if name == CONFIG else text).encode())
+                    file.write(text.encode())
             written.append((path, is_new))
     # how long all of it will take
     estimate, text_bytes, is_assumed = None, 0, False
@@ -204,6 +235,16 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
         after = {"document": 'unit = "document"                # a record is one passage; or "sentence", "window"'}
         text = text.replace(before, after.get(chosen["unit"], before))
     return text
+
+
+def _with_encoder(text: str, folder: str) -> str:
+    """Return the config with an encoder from elsewhere in the place of the trained one, whose tokens become optional."""
+    begin, trained, end = (text.index(f"[stage.{name}]") for name in ("tokens", "encoder", "sentences"))
+    tokens = "".join(f"# {line}\n" for line in text[begin:trained].rstrip().split("\n"))
+    tokens = tokens.replace("# from here on: vectors; when they are made, `wordpipe query run` searches by them too",
+                            "# for words and models of your own")  # fmt: skip
+    rest = text[end:].replace("# [stage.words] ", f"{tokens}\n# [stage.words] ", 1)
+    return text[:begin] + _IMPORTED.format(folder=_toml(folder)) + rest
 
 
 def _toml(value: Any) -> str:
