@@ -2,6 +2,11 @@
 
 import re
 
+TYPE_CHECKING = False  # to import typing takes as long as all that is left here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 # C0 controls but tab and newline, DEL, C1, bidirectional controls, line and paragraph separators
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 INVISIBLE = (
@@ -15,6 +20,53 @@ _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _UNNEEDED = re.compile(UNNEEDED)
 _PLURAL = re.compile(r"\b(\w+[^aisu])s\b")  # documents, bytes; not this, as, was, loss
 _ENDING_Y = re.compile(r"\b(\w+)ies\b")
+
+PLACES = {
+    "page": " p. {}", "slide": " slide {}", "cell": "[{}]", "chapter": " › {}", "sheet": " › {}", "part": " › {}",
+}  # fmt: skip
+"""Kind of a place within a file, as the anchor of a record says it (`page=12`) → how it is shown behind the file's name."""
+
+
+def place_anchor(kind: str, value: object) -> str:
+    """Return the anchor of a record that stands at a place of a kind in `PLACES`.
+
+    >>> place_anchor("page", 12)
+    'page=12'
+    """
+    assert kind in PLACES, kind
+    return f"{kind}={value}"
+
+
+def shown_place(source: str, anchor: str | None, line: int | None) -> str:
+    """Return the place of a text as people read it: the page, slide, cell or chapter, else source#anchor:line.
+
+    >>> shown_place("report.pdf", "page=12", 12), shown_place("notes.ipynb", "cell=7", 7), shown_place("a.md", "#tides", 3)
+    ('report.pdf p. 12', 'notes.ipynb[7]', 'a.md#tides:3')
+    """
+    if (place := place_in_file(anchor)) is not None:
+        return source + place
+    name = (anchor or "").removeprefix("#")
+    return f"{source}{f'#{name}' if name else ''}" + ("" if line is None else f":{line}")
+
+
+def place_of(row: "Mapping[str, Any]") -> dict[str, str]:
+    """Return the place of a row by its columns, if it is of a kind in `PLACES`; else nothing.
+
+    >>> place_of({"source": "report.pdf", "anchor": "page=12"}), place_of({"source": "a.txt"})
+    ({'place': 'report.pdf p. 12'}, {})
+    """
+    anchor, source = row.get("anchor"), row.get("source")
+    return {} if source is None or place_in_file(anchor) is None else {"place": shown_place(source, anchor, None)}
+
+
+def place_in_file(anchor: str | None) -> str | None:
+    """Return what is shown behind the name of a file for an anchor that names a place of a kind in `PLACES`, else None.
+
+    >>> place_in_file("slide=4"), place_in_file("tides")
+    (' slide 4', None)
+    """
+    kind, sign, value = (anchor or "").partition("=")
+    return PLACES[kind].format(value) if sign and kind in PLACES else None
 
 
 def safe_text(text: str) -> str:

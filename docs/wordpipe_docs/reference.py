@@ -238,7 +238,7 @@ COLUMNS = {
     "split": "`train`, `valid` or `test`",
     "source": "the file, or `python:package.module`, that it came from",
     "line": "the line or record, from 1, where it begins",
-    "anchor": "the anchor of the section in its source (HTML, reStructuredText, Markdown), or null",
+    "anchor": "the anchor of the section in its source, the page of a PDF (`page=12`), or null",
     "record_id": "your own id of the record (`--id-field`)",
     "ids": "token ids, without special tokens",
     "ids_b": "token ids of the second text; only where the texts are pairs",

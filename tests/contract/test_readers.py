@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.pdf_files import pdf_of
 from wordpipe.corpus import ENDINGS, FORMATS, NOT_READ, READERS, Ingest, expand, function_of, in_pieces, not_text
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import WordpipeError
@@ -134,6 +135,7 @@ MAKERS = {
     "epub": epub,
     "conll": lambda rng: joined(rng, "{}\tB-A", "\n\n").replace(b" ", b"\tO\n"),
     "squad": squad,
+    "pdf": lambda rng: pdf_of([f"{sentence(rng)} {sentence(rng)}"] for _ in range(RECORDS)),
     "label-first": lambda rng: joined(rng, "__label__a {} {}"),
 }
 """Format → some bytes in it, with at least 30 documents of one or more sentences each."""

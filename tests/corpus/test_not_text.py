@@ -27,7 +27,6 @@ KINDS = {
     "PostScript": b"%!PS-Adobe-3.0\n%%Title: x\n",
     "SVG": b'<?xml version="1.0"?>\n<!-- made -->\n<svg xmlns="http://www.w3.org/2000/svg"><text>x</text></svg>',
     "XML": b'<?xml version="1.0"?><book><p>x</p></book>',
-    "PDF": b"%PDF-1.7\n",
     "Word": b"PK\x03\x04\x14\0\x06\0" + bytes(20) + b"[Content_Types].xml" + bytes(30) + b"word/document.xml",
     "spreadsheet": b"PK\x03\x04\x14\0\x06\0" + bytes(20) + b"xl/workbook.xml",
     "EPUB": b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/epub+zip",
@@ -174,7 +173,7 @@ def test_a_large_file_that_is_no_text_has_no_pieces(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("plan.ipynb", "jupyter nbconvert --to markdown plan.ipynb"), ("a b.pdf", "pdftotext 'a b.pdf' 'a b.txt'"),
+        ("plan.ipynb", "jupyter nbconvert --to markdown plan.ipynb"), ("a b.djvu", "djvutxt 'a b.djvu' 'a b.txt'"),
         ("x.mbox", "--format txt"),
         ("x.xlsx", "--convert-to csv x.xlsx"),
         ("x.rtf", "pandoc -f rtf -t plain x.rtf -o x.txt"),
@@ -192,7 +191,7 @@ def test_an_ending_says_what_to_do(tmp_path, monkeypatch, name, said):
 @pytest.mark.parametrize(
     ("kind", "name", "written"),
     [
-        ("RTF", "a.txt", "a.converted.txt"), ("PDF", "b.txt", "b.converted.txt"), ("picture", "c.txt", "c.converted"),
+        ("RTF", "a.txt", "a.converted.txt"), ("DjVu", "b.txt", "b.converted.txt"), ("picture", "c.txt", "c.converted"),
         ("PostScript", "d.d/e.txt", "d.d/e.converted.txt"), ("DjVu", "e.txt.gz", "e.txt.txt"), ("picture", "f.png", "f"),
     ],
 )  # fmt: skip
@@ -212,14 +211,14 @@ def test_a_notebook_of_another_name_is_known(tmp_path, monkeypatch):
 def test_what_is_left_out_of_a_folder_is_named_with_ways_to_read_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f" / "sub").mkdir(parents=True)
-    for name in ("README", "sub/NEWS", "a.py", "b.pdf", "ok.txt"):
+    for name in ("README", "sub/NEWS", "a.py", "b.djvu", "ok.txt"):
         (tmp_path / "f" / name).write_text(f"Words of {name}.")
     found = read("f")
-    assert found.notes[0] == "not read: 2 without ending (f/README, f/sub/NEWS), 1 .pdf (f/b.pdf), 1 .py (f/a.py)"
+    assert found.notes[0] == "not read: 2 without ending (f/README, f/sub/NEWS), 1 .djvu (f/b.djvu), 1 .py (f/a.py)"
     pattern = shlex.split(found.notes[1])[-1]
     assert pattern == "f/**/README"
     assert read("f", pattern, "f/**/*.py").counts["documents_kept"] == 3
-    assert found.notes[2] == "PDF: convert the file to text first: pdftotext f/b.pdf f/b.txt"
+    assert found.notes[2] == "DjVu: convert the file to text first: djvutxt f/b.djvu f/b.txt"
 
 
 def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):

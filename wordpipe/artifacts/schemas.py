@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wordpipe.errors import DivergedError, WordpipeError
+from wordpipe.wording import place_of
 
 CORPUS = pa.schema(
     [
@@ -44,8 +45,7 @@ OPTIONAL = ("record_id", "anchor", "text_b", "label", "tags", "spans")  # in thi
 OURS = frozenset([*CORPUS.names, *OPTIONAL, "see_also", "id", "row", "vector"])
 """Names of columns that a user's field never has."""
 
-_NAME = b"wordpipe.name"
-_JSON = {b"wordpipe.json": b"true"}
+_NAME, _JSON = b"wordpipe.name", {b"wordpipe.json": b"true"}
 
 
 def user_name(field: pa.Field) -> str:
@@ -112,7 +112,7 @@ def visible_columns(schema: pa.Schema) -> dict[str, str]:
 def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that shows a row: of texts our columns, the user's id as `id`, and the user's fields in `metadata`.
 
-    What was an object is one again.
+    What was an object is one again. On a page, slide or cell of its file a row has a `place`: `report.pdf p. 12`.
     """
     if not _holds_texts(schema):
         return dict
@@ -123,7 +123,7 @@ def row_shower(schema: pa.Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     }
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
-        own = {ours[name]: row[name] for name in order if name in row}
+        own = {ours[name]: row[name] for name in order if name in row} | place_of(row)
         return {**own, "metadata": {name: as_given(row[key]) for key, (name, as_given) in users.items() if key in row}}
 
     return shown

@@ -23,6 +23,7 @@ from wordpipe.cli.output import (
     safe_text,
     wrapped_words,
 )
+from wordpipe.wording import shown_place
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -42,7 +43,7 @@ _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings les
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
-    "line", "anchor", "see_also", "split", "explain", "related", "metadata",
+    "line", "anchor", "place", "see_also", "split", "explain", "related", "metadata",
 }  # fmt: skip
 _LESS_RELATED = "— less related: less than half of the words of the query —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
@@ -351,11 +352,8 @@ def styled(line: Segments) -> str:
 
 
 def place_of(hit: Mapping[str, Any]) -> str:
-    """The place of an answer: source#anchor:line, as far as that is known; empty where it has no source."""
-    if not hit.get("source"):
-        return ""
-    anchor = str(hit.get("anchor") or "").removeprefix("#")
-    return escaped(f"{hit['source']}{f'#{anchor}' if anchor else ''}:{hit['line']}")
+    """The place of an answer, as far as it is known; empty where it has no source."""
+    return escaped(shown_place(str(hit["source"]), hit.get("anchor"), hit["line"])) if hit.get("source") else ""
 
 
 def user_id(hit: Mapping[str, Any]) -> str:

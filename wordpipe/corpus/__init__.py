@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.corpus.binary.bounded import Bounds, Unreadable, end_children, values_of
     from wordpipe.corpus.columns import kinds_of, recast, text_of, to_array, type_of
     from wordpipe.corpus.decode import (
         BLOCK,

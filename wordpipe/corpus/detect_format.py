@@ -126,11 +126,20 @@ def way_to_read(reader: Reader, name: str) -> str:
     """Return how to turn a file of a detected format that is not read into text, in words and a command.
 
     >>> from wordpipe.corpus.formats import ENDINGS
-    >>> way_to_read(ENDINGS[".pdf"], "minutes.pdf")
-    'turn it into text first: pdftotext minutes.pdf minutes.txt'
+    >>> way_to_read(ENDINGS[".djvu"], "minutes.djvu")
+    'convert the file to text first: djvutxt minutes.djvu minutes.txt'
+    """
+    return filled_hint(reader.hint, name)
+
+
+def filled_hint(hint: str, name: str) -> str:
+    """Return a hint with the name of a file in the place of FILE, STEM and NAME.
+
+    >>> filled_hint("qpdf FILE STEM.pdf", "a b.pdf")
+    "qpdf 'a b.pdf' 'a b.converted.pdf'"
     """
     stem = re.sub(r"(?<=[^/])\.[^./]{1,10}\Z", "", name)
-    way = reader.hint.replace("FILE", shlex.quote(name)).replace("NAME", shlex.quote(stem.rpartition("/")[2]))
+    way = hint.replace("FILE", shlex.quote(name)).replace("NAME", shlex.quote(stem.rpartition("/")[2]))
     return re.sub(r"STEM(\.\w+)?", lambda found: shlex.quote(_another(name, stem, found[1] or "")), way)
 
 

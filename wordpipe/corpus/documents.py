@@ -222,6 +222,7 @@ class Ledger:
 
 
 NOT_TEXT = "not_text"  # the kind of warning of files of folders that hold no plain text
+UNREADABLE = "unreadable"  # the kind of warning of files of folders that cannot be read: damaged, encrypted
 REPEATS = "documents_repeated"  # records whose text came before, kept as their ids differ
 SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence

@@ -259,6 +259,19 @@ class Fields:
             lines_follow=False, is_pair=settings.is_pairs, beside=beside,
         )  # fmt: skip
 
+    def metadata_of(self, values: dict[str, Any], line: int) -> dict[str, Any]:
+        """Return those of the fields that a reader finds by itself which the settings carry, in the types that they name.
+
+        Args:
+            values: the fields by name: the page, the sender of a mail.
+            line: where the record is.
+        """
+        self.ledger.see_fields(values, self._named)
+        if not self._limited:
+            return values
+        casts = ((name, kind) for name, kind in self._casts.items() if name in values)
+        return {name: self._convert(values[name], kind, name, line) for name, kind in casts}
+
     def _there(self, value: Any, name: str, line: int) -> Any:
         """Return a field's value without numbers that are not finite, which are counted: None in their place."""
         if type(value) in _ALWAYS_THERE:

@@ -34,6 +34,7 @@ class Reader(NamedTuple):
     rank: int = 0  # a look of a lower rank is asked first
     of_txt: Literal["", "warn", "read", "refuse"] = ""  # what is done with a .txt that looks like this
     is_structured: bool = False  # a document is a section below a heading
+    is_whole: bool = False  # a file is read whole or not at all; one of a folder that cannot be read stops nothing
     fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
     piece_ends: Mapping[str, bytes] = {}  # --documents → pattern of a record's end: pieces of a large file end there
     text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
@@ -96,6 +97,10 @@ READERS: dict[str, Reader] = {
             "odp", "OpenDocument slides", (".odp",), read=_BINARY + "slides:read_odp", takes="file",
             inside_zip=(b"opendocument.presentation",), is_structured=True, text_share=0.05, hint=_RENAME.format("odp"),
         ),
+        Reader(
+            "pdf", "PDF", (".pdf",), read=_BINARY + "pdf:read", takes="file", begins=(b"%PDF",), is_structured=True,
+            is_whole=True, text_share=0.2, hint=_RENAME.format("pdf"),
+        ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
             "squad", "SQuAD JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
@@ -124,7 +129,6 @@ def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
 
 
 NOT_READ = (
-    _kind("PDF", ".pdf", begins=(b"%PDF",), is_document=True, hint="convert the file to text first: pdftotext FILE STEM.txt"),
     _kind(
         "spreadsheet", ".xlsx", ".ods", inside_zip=(b"xl/", b"opendocument.spreadsheet"), is_document=True,
         hint="save the spreadsheet as CSV: soffice --headless --convert-to csv FILE --outdir converted",

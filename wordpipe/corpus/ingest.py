@@ -19,6 +19,7 @@ from wordpipe.corpus.documents import (
     NOT_TEXT,
     REPEATS,
     SAME_RECORDS,
+    UNREADABLE,
     Document,
     Ledger,
     Record,
@@ -404,10 +405,8 @@ class Ingest:
         # values and fields that were left out
         if long := ledger.named("values_left_out"):
             listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
-            ledger.warn(
-                "long",
-                f"values of more than {LONGEST_VALUE >> 10} kB were skipped; their number in each field: {listed}",
-            )
+            message = f"values of more than {LONGEST_VALUE >> 10} kB were skipped; their number in each field: {listed}"
+            ledger.warn("long", message)
         if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
             ledger.warn(
                 "fields", f"only the first {MAX_FIELDS:,} fields are kept; for example, {left[0]!r} is not kept"
@@ -455,10 +454,10 @@ class Ingest:
         if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
             more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
             ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
-        if first := ledger.warned.get(NOT_TEXT):
-            kinds = ledger.named("files_not_text")
-            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-            ledger.warned[NOT_TEXT] = f"files without plain text were skipped: {listed}; the first one is {first}"
+        for kind, what in ((NOT_TEXT, "without plain text"), (UNREADABLE, "that cannot be read")):
+            if first := ledger.warned.get(kind):
+                said = ", ".join(f"{number:,} {name}" for name, number in ledger.named(f"files_{kind}").items())
+                ledger.warned[kind] = f"files {what} were skipped: {said}; the first one is {first}"
         if first := ledger.warned.get(SAME_RECORDS):
             ledger.warned[SAME_RECORDS] = (
                 f"duplicate records were dropped: {counts['documents_dropped_duplicate']:,}; each of them is equal to an "

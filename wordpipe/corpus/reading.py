@@ -14,9 +14,9 @@ from wordpipe.corpus.decode import (
     without_end_marks,
 )
 from wordpipe.corpus.detect_format import form_of, unreadable
-from wordpipe.corpus.documents import NOT_TEXT, Ledger, Record
+from wordpipe.corpus.documents import NOT_TEXT, UNREADABLE, Ledger, Record
 from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.formats import READERS, function_of
+from wordpipe.corpus.formats import READERS, Reader, function_of
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError
@@ -110,11 +110,32 @@ def read_records(
             blocks = text_blocks(raw, source, settings, ledger)
             first = next(blocks, b"")
             opened.blocks, reader = chain([first], blocks), READERS[form_of(first, source, settings, ledger)]
-        yield from function_of(reader.read)(opened)
+        yield from _whole_file(reader, opened) if reader.is_whole else function_of(reader.read)(opened)
     if reader.takes == "file":
         ledger.add("bytes_read", source.bytes)
         on_bytes(source.bytes)
     source.seen.is_whole = True
+
+
+def _whole_file(reader: Reader, opened: Opened) -> Iterator[Record]:
+    """Yield the records of a file that is read whole or not at all; none of a file of a folder that cannot be read.
+
+    Raises:
+        InputError: a file that was named cannot be read.
+    """
+    records: Iterator[Record] = function_of(reader.read)(opened)
+    try:
+        first = next(records, None)
+    except InputError as error:
+        if not opened.source.is_found:
+            raise
+        opened.ledger.add_named("files_unreadable", reader.title)
+        opened.ledger.warn(UNREADABLE, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+        opened.ledger.notes[error.message] = None
+        return
+    if first is not None:
+        yield first
+        yield from records
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:

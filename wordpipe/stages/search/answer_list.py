@@ -19,7 +19,7 @@ from wordpipe.search import RELATED, Hits, LexicalIndex, Result, best_of, weighe
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
-from wordpipe.wording import safe_text
+from wordpipe.wording import safe_text, shown_place
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.query import OpenTextIndex
@@ -249,11 +249,8 @@ def csv_line(values: Sequence[Any]) -> str:
 
 
 def csv_place(hit: Mapping[str, Any]) -> str:
-    """Return the place of a hit for CSV: source#anchor:line; empty where it has no source."""
-    if not hit.get("source"):
-        return ""
-    anchor = str(hit.get("anchor") or "").removeprefix("#")
-    return f"{hit['source']}{f'#{anchor}' if anchor else ''}:{hit['line']}"
+    """Return the place of a hit for CSV; empty where it has no source."""
+    return shown_place(str(hit["source"]), hit.get("anchor"), hit["line"]) if hit.get("source") else ""
 
 
 def _cell(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from wordpipe.stages import less_related_from
 from wordpipe.web.page.parts import Inner, Markup, artifact_choice, hidden, options, over_texts, problem, tag, url
+from wordpipe.wording import shown_place
 
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
@@ -214,8 +215,8 @@ def _hit(
 
 
 def _place(hit: Mapping[str, Any]) -> str:
-    """Return the source and line of a hit."""
-    return f"{hit['source']}:{hit['line']}" if hit.get("line") is not None else str(hit.get("source") or "")
+    """Return where a hit stands: its page, slide or cell, else its source and line."""
+    return str(hit.get("place") or shown_place(str(hit.get("source") or ""), None, hit.get("line")))
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
