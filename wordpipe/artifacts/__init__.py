@@ -131,6 +131,13 @@ if TYPE_CHECKING:
         shards_of,
         vectors_there,
     )
-    from wordpipe.artifacts.writer import ArtifactWriter, HashedFile, atomic_file, atomic_folder, check_output
+    from wordpipe.artifacts.writer import (
+        ArtifactWriter,
+        HashedFile,
+        array_data,
+        atomic_file,
+        atomic_folder,
+        check_output,
+    )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

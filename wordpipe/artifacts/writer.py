@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from blake3 import blake3
 from typing_extensions import Buffer
@@ -33,6 +33,9 @@ from wordpipe.artifacts.publish import (
 from wordpipe.artifacts.reader import refuse_inside_artifact
 from wordpipe.artifacts.safe_reading import MANIFEST
 from wordpipe.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MANIFEST_PART = f"{MANIFEST}.part"
@@ -193,6 +196,14 @@ class ArtifactWriter(_NewFolder):
         check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
         with signals_held():
             put_in_place(self.path, self.target)
+
+
+def array_data(array: "npt.NDArray[Any]") -> bytes:
+    """Return an array as the bytes of a .npy file, which `parse_array` reads."""
+    import numpy as np
+
+    np.save(file := io.BytesIO(), array, allow_pickle=False)
+    return file.getvalue()
 
 
 def _temporary(path: Path) -> Path:

@@ -5,7 +5,6 @@ wrapper around bm25s, whose import takes 1.2 s with the numba that it wants (a c
 keeps scores; the tests compare the two.
 """
 
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.artifacts import damage_named, parse_array, parse_json_object
+from wordpipe.artifacts import array_data, damage_named, parse_array, parse_json_object
 from wordpipe.errors import ConfigError
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
@@ -298,9 +297,7 @@ class LexicalIndex(WordLookup):
             self.by_text.counts,
         )
         for name, array in zip(_ARRAYS + _WORDS + _BY_TEXT, arrays, strict=True):
-            buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=False)
-            yield f"{name}.npy", buffer.getvalue()
+            yield f"{name}.npy", array_data(array)
 
     @classmethod
     def load(cls, files: Mapping[str, bytes]) -> "LexicalIndex":

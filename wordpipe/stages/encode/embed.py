@@ -15,7 +15,6 @@ takes 0.1 of the 3 seconds in which a static model embeds 300,000 sentences.
 Shapes: U units of the corpus, D numbers before the transform, K after it.
 """
 
-import io
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from wordpipe.artifacts import (
     ROWS_WITHOUT_VECTOR,
     Artifact,
     ResumeCache,
+    array_data,
     library_versions,
     matrix_of,
     read_batches,
@@ -436,8 +436,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
         raise InputError("no text has a vector after the transform", hint="use --transform none")
     job.counts |= {"sentences": table.rows, "without_vector": len(without_M)}
     if len(without_M):
-        np.save(data := io.BytesIO(), without_M, allow_pickle=False)
-        job.write(ROWS_WITHOUT_VECTOR, data.getvalue())
+        job.write(ROWS_WITHOUT_VECTOR, array_data(without_M))
     if with_vector >= MIN_TEXTS:  # of fewer it says little
         job.metrics["mean_cosine"] = round(mean_cosine_of_sum(sum_K, with_vector), 4)
 

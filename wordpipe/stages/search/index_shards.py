@@ -7,7 +7,6 @@ encoded-00003.bin       of a shard: (Q, M) the rows nearest to each query, int64
                         then the codes of all its rows that are no queries
 """
 
-import io
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from wordpipe.artifacts import (
     ResumeCache,
     Shard,
     array_blocks,
+    array_data,
     library_versions,
     parse_array,
     rows_with_vector,
@@ -184,8 +184,7 @@ class IndexParts:
             with cache.create(_LISTS, {}) as file:
                 write_index(lists, file)
         for name, array in ((_QUERY_ROWS, query_rows), (_QUERIES, queries)):
-            np.save(data := io.BytesIO(), array, allow_pickle=False)
-            cache.put(name, data.getvalue())
+            cache.put(name, array_data(array))
         names = {number: encoded_name(number) for number in range(len(rows))}
         self._job.make_missing(self._work, names, cache, "encoded")
         first = 0

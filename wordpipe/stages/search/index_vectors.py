@@ -1,11 +1,8 @@
 """`wordpipe index SENTENCES|WORDS`: an index over vectors, and over the words of texts too."""
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from wordpipe.artifacts import (
     ENCODER,
@@ -13,6 +10,7 @@ from wordpipe.artifacts import (
     ROWS_WITHOUT_VECTOR,
     TOKENIZER,
     Artifact,
+    array_data,
 )
 from wordpipe.search import (
     Built,
@@ -77,8 +75,7 @@ def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:
     bundle_rows(job, source)
     bundle_keys(job, table)
     if built.held is not None:
-        np.save(held := io.BytesIO(), built.held, allow_pickle=False)
-        job.write(HELD_OUT, held.getvalue())
+        job.write(HELD_OUT, array_data(built.held))
     # the encoder of the sentences, or the tokenizer that cuts words, and their n-grams
     encoder = (ENCODER,) if source.kind == "sentences" else (TOKENIZER, "ngrams-")
     for name in [name for one in (*encoder, ROWS_WITHOUT_VECTOR) for name in source.names(one)]:

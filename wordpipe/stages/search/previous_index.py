@@ -1,6 +1,5 @@
 """`wordpipe index --update`: the key that every row is found again by, and what the index at the output is good for."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from wordpipe.artifacts import (
     ENCODER,
     TOKENIZER,
     Artifact,
+    array_data,
     has_vectors,
     matched_rows,
     open_part,
@@ -120,9 +120,7 @@ def _text_bytes(source: Artifact) -> int:
 
 def bundle_keys(job: Job, vectors: IndexVectors) -> None:
     """Write the keys into the index being made: the next update then need not read the old rows."""
-    buffer = io.BytesIO()
-    np.save(buffer, vectors.keys(), allow_pickle=False)
-    job.write(_KEYS, buffer.getvalue())
+    job.write(_KEYS, array_data(vectors.keys()))
 
 
 def bundled_keys(index: Artifact) -> npt.NDArray[np.uint64]:
