@@ -193,30 +193,38 @@ def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Count
     keys_P, counts_P = np.insert(keys_P, places, keys_C), np.insert(counts_P, places, new.postings.counts)
     # without terms and words that no text has
     texts_V = np.bincount(keys_P >> 32, minlength=len(all_terms))
-    left = Terms.of([term for term, texts in zip(all_terms, texts_V.tolist(), strict=True) if texts])
+    left, _ = Terms.sorted(all_terms.array.filter(pa.array(texts_V > 0)))
     postings = Postings.of(texts_V[texts_V > 0], keys_P & _LOW_BITS, counts_P, lengths_N)
     return Counted(left, postings, _merged_words(old, new, gone, left))
 
 
 def _merged_words(old: Counted, new: Counted, gone: Counted, terms: Terms) -> WordTable:
     """Return the words of old and new texts without those of texts that are gone."""
-    counts: dict[bytes, int] = {word: count for word, _, count in old.words.rows()}
-    term_of = {word: old.terms[term] for word, term, _ in old.words.rows()}
-    for word, term, count in new.words.rows():
-        counts[word] = counts.get(word, 0) + count
-        term_of[word] = new.terms[term]
-    for word, _, count in gone.words.rows():
-        counts[word] = counts.get(word, 0) - count
-    number_of = {term: number for number, term in enumerate(terms)}
-    left = ((word, number_of.get(term_of[word], -1), count) for word, count in counts.items() if count > 0)
-    return WordTable.of(one for one in left if one[1] >= 0)
+    # the words of all, each once, and their counts
+    sides = [side.words for side in (old, new, gone)]
+    coded = pa.concat_arrays([side.words.array for side in sides]).dictionary_encode()
+    of_old, of_new, of_gone = np.split(coded.indices.to_numpy(), np.cumsum([len(side) for side in sides])[:2])
+    counts = np.zeros(len(coded.dictionary), np.int64)
+    counts[of_old] += sides[0].counts
+    counts[of_new] += sides[1].counts
+    counts[of_gone] -= sides[2].counts
+    # the term of each, by its number among those that are left; -1 where it is gone
+    numbers = [np.array(pc.index_in(side.terms.array, value_set=terms.array).fill_null(-1)) for side in (old, new)]
+    term_of = np.full(len(counts), -1, np.int32)
+    term_of[of_old] = numbers[0][sides[0].terms]
+    term_of[of_new] = numbers[1][sides[1].terms]
+    is_left = (counts > 0) & (term_of >= 0)
+    words, order = Terms.sorted(coded.dictionary.filter(pa.array(is_left)))
+    return WordTable(words, term_of[is_left][order], counts[is_left][order].astype(np.int32))
 
 
-def _all_terms(terms: Terms, new_terms: Terms) -> tuple[list[bytes], list[Rows]]:
+def _all_terms(terms: Terms, new_terms: Terms) -> tuple[Terms, list[Rows]]:
     """Return the terms of two sides in order, and the numbers that the terms of each side have among all."""
-    joined = sorted({*terms, *new_terms})
-    number_of = {term: number for number, term in enumerate(joined)}
-    return joined, [np.array([number_of[term] for term in side], dtype=np.int64) for side in (terms, new_terms)]
+    coded = pa.concat_arrays([terms.array, new_terms.array]).dictionary_encode()
+    joined, order = Terms.sorted(coded.dictionary)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return joined, np.split(rank[coded.indices.to_numpy()], [len(terms)])
 
 
 def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:

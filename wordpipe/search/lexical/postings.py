@@ -6,13 +6,16 @@ Shapes: N texts, V terms, P postings.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search.knn import Rows
 from wordpipe.search.knn import Vectors as Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _HEAD = 8  # bytes of a term that are compared at once
 
@@ -34,16 +37,25 @@ class Terms:
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
     @classmethod
-    def sorted(cls, unsorted: Sequence[str]) -> "tuple[Terms, Rows]":
+    def sorted(cls, unsorted: "Sequence[str] | pa.LargeBinaryArray") -> "tuple[Terms, Rows]":
         """Return the table of terms in any order, each once; and (V,) which of them each is."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        terms = pa.array(unsorted, pa.large_binary())
+        terms = unsorted if isinstance(unsorted, pa.Array) else pa.array(unsorted, pa.large_binary())
         order = pc.sort_indices(terms)
         _, ends, letters = terms.take(order).buffers()
         found = np.frombuffer(ends, np.int64)[1:], np.frombuffer(letters or b"", np.uint8)
         return cls(found[1], found[0]), order.to_numpy().astype(np.int64)
+
+    @property
+    def array(self) -> "pa.LargeBinaryArray":
+        """The terms as an array of Arrow, which has no copy of their bytes."""
+        import pyarrow as pa
+
+        ends = np.concatenate([[0], self.ends]).astype(np.int64)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(self.letters))]
+        return pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers)
 
     @property
     def fits(self) -> bool:
