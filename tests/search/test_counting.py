@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -72,3 +73,16 @@ def test_a_text_has_the_same_terms_wherever_it_stands():
     alone = LexicalIndex.build(["x =.5"], LexicalSettings(language="none")).terms
     beside = LexicalIndex.build(["x =.5", "(.NET é"], LexicalSettings(language="none")).terms
     assert {*alone} == {b"x", b"5", b".5"} <= {*beside}
+
+
+@settings(deadline=None)
+@given(st.lists(text, max_size=5), st.lists(text, max_size=3), st.data())
+def test_an_update_is_what_counting_all_texts_anew_gives(old, new, data):
+    kept = data.draw(st.lists(st.sampled_from(range(len(old))), unique=True)) if old else []
+    rows = data.draw(st.permutations([*kept, *[-1] * len(new)]))
+    following = iter(new)
+    wanted = [old[row] if row >= 0 else next(following) for row in rows]
+    gone = [one for number, one in enumerate(old) if number not in kept]
+    language = LexicalSettings(language="english")
+    updated = LexicalIndex.build(old, language).updated(np.array(rows, np.int64), new, gone)
+    assert [*updated.files()] == [*LexicalIndex.build(wanted, language).files()]
