@@ -107,6 +107,22 @@ def pptx(rng: random.Random) -> bytes:
     return zipped(**parts)
 
 
+def spreadsheet(rng: random.Random) -> bytes:
+    cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
+    row = f"<row>{cell * 2}</row>"
+    rows = row.format("title", "text") + joined(rng, row).decode()
+    main, r = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
+    kind = f"{r}/officeDocument/2006/relationships"
+    sheet = '<sheet name="S" sheetId="1" r:id="rId1"/>'
+    return zipped(**{
+        "[Content_Types].xml": f'<Types xmlns="{r}/package/2006/content-types"/>',
+        "_rels/.rels": relations(("r1", "officeDocument", "xl/workbook.xml")).replace("http://x", kind),
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{kind}"><sheets>{sheet}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": relations(("rId1", "worksheet", "worksheets/sheet1.xml")).replace("http://x", kind),
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+    })  # fmt: skip
+
+
 def epub(rng: random.Random) -> bytes:
     page = f"<html><body>{joined(rng, '<h1>{}</h1><p>{}</p>').decode()}</body></html>"
     item = '<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/>'
@@ -133,6 +149,11 @@ MAKERS = {
     ),
     "pptx": pptx,
     "epub": epub,
+    "spreadsheet": spreadsheet,
+    "rtf": lambda rng: (
+        b"{\\rtf1 " + joined(rng, r"\pard\outlinelevel0 {}\par\pard {}\par ").decode().encode("ascii", "ignore")
+    ),
+    "mail": lambda rng: joined(rng, "From a@b Mon Mar  2 09:30:00 2026\nMessage-ID: <a@b>\nSubject: {}\n\n{}\n"),
     "conll": lambda rng: joined(rng, "{}\tB-A", "\n\n").replace(b" ", b"\tO\n"),
     "squad": squad,
     "pdf": lambda rng: pdf_of([f"{sentence(rng)} {sentence(rng)}"] for _ in range(RECORDS)),

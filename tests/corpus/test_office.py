@@ -48,6 +48,10 @@ def test_what_a_person_reads_is_read(path):
         ("well.odt", {"comments": 1, "deleted text": 1, "hidden text": 1, "tables of contents": 1}),
         ("bees.pptx", {"hidden slides": 1}),
         ("bees.odp", {"hidden slides": 1}),
+        (
+            "well.rtf",
+            {"comments": 1, "deleted text": 1, "hidden text": 1, "tables of contents": 1, "headers and footers": 4},
+        ),
         ("kiln3.epub", {}),
     ],
 )
@@ -57,7 +61,9 @@ def test_what_is_left_out_is_counted(name, left_out):
     assert counts == left_out
 
 
-@EACH
+@pytest.mark.parametrize(
+    "path", [path for path in golden_files("office") if path.stem != "costs"], ids=lambda path: path.name
+)
 def test_as_one_document_it_has_all_of_its_text(path):
     sections, _ = read(path)
     (whole,), _ = read(path, documents="file")
@@ -157,7 +163,7 @@ def test_damaged_it_costs_the_file_and_nothing_else(path, tmp_path):
         damaged = bytearray(data)
         for _ in range(rng.choice([1, 5, 50])):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        if number % 2:
+        if number % 2 and zipfile.is_zipfile(path):
             with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out := io.BytesIO(), "w") as new:
                 for name in old.namelist():
                     inner = bytearray(old.read(name))

@@ -258,6 +258,11 @@ def is_mail(head: bytes) -> bool:
     return _FROM.match(head) is not None or (_mail_headers(head) != b"" and not is_web_archive(head))
 
 
+def looks_like_mail(first: bytes, settings: "IngestSettings") -> bool:
+    """True if a source begins as a mail does."""
+    return is_mail(first[:HEAD_BYTES].removeprefix(BOM).lstrip())
+
+
 def is_web_archive(head: bytes) -> bool:
     """True if this is the beginning of a page that a browser kept with its pictures."""
     return b"Snapshot-Content-Location" in _mail_headers(head)

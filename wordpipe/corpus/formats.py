@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 _READERS = "wordpipe.corpus.readers."
 _BINARY = "wordpipe.corpus.binary."
+_LOOKS = "wordpipe.corpus.detect_format:"
 _RENAME = "rename the file so that it ends in .{0}: mv FILE STEM.{0}"
 _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
@@ -101,6 +102,19 @@ READERS: dict[str, Reader] = {
             "pdf", "PDF", (".pdf",), read=_BINARY + "pdf:read", takes="file", begins=(b"%PDF",), is_structured=True,
             is_whole=True, text_share=0.2, hint=_RENAME.format("pdf"),
         ),
+        Reader(
+            "spreadsheet", "spreadsheet", (".xlsx", ".ods", ".xlsm", ".xlsb", ".xls"), read=_BINARY + "spreadsheets:read",
+            takes="file", inside_zip=(b"xl/", b"opendocument.spreadsheet"), fields="named", text_share=2.0,
+            hint=_RENAME.format("xlsx"),
+        ),
+        Reader(
+            "mail", "mail", (".eml", ".mbox"), read=_BINARY + "mail:read", looks_like=_LOOKS + "looks_like_mail",
+            of_txt="read", text_share=0.5,
+        ),
+        Reader(
+            "rtf", "RTF", (".rtf",), read=_BINARY + "rtf:read", takes="file", begins=(b"{\\rtf",), is_structured=True,
+            text_share=0.3, hint=_RENAME.format("rtf"),
+        ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
             "squad", "SQuAD JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
@@ -120,7 +134,6 @@ FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
 """Formats of files, as --format calls them."""
 
 _PANDOC = "convert the file to text first: pandoc -f {} -t plain FILE -o STEM.txt"
-_LOOKS = "wordpipe.corpus.detect_format:"
 
 
 def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
@@ -130,17 +143,8 @@ def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
 
 NOT_READ = (
     _kind(
-        "spreadsheet", ".xlsx", ".ods", inside_zip=(b"xl/", b"opendocument.spreadsheet"), is_document=True,
-        hint="save the spreadsheet as CSV: soffice --headless --convert-to csv FILE --outdir converted",
-    ),
-    _kind(
-        "old Office", ".doc", ".xls", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
+        "old Office", ".doc", ".ppt", begins=(b"\xd0\xcf\x11\xe0",), is_document=True,
         hint="save the file as plain text (a table as CSV): soffice --headless --convert-to txt:Text FILE --outdir converted",
-    ),
-    _kind("RTF", ".rtf", begins=(b"{\\rtf",), in_letters=True, is_document=True, hint=_PANDOC.format("rtf")),
-    _kind(
-        "mail", ".eml", ".mbox", looks_like=_LOOKS + "is_mail", in_letters=True, is_document=True,
-        hint="save the mail as text in your mail program, or use --format txt to read the whole file with its headers as text",
     ),
     _kind(
         "vCard or iCalendar", ".vcf", ".ics", looks_like=_LOOKS + "is_calendar", in_letters=True,

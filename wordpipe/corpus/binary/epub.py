@@ -26,6 +26,7 @@ from wordpipe.corpus.readers.html_pages import MARKUP, read_html, to_utf8
 from wordpipe.corpus.readers.sections import Outline, outline_records, parts
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
+from wordpipe.wording import place_anchor
 
 _PAGES = frozenset(("application/xhtml+xml", "text/html", "text/x-oeb1-document", "application/x-dtbook+xml"))
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
@@ -96,7 +97,7 @@ def _pages(package: Package, book: "_Book", outline: Outline, opened: Opened) ->
         for section in inner.take():
             path = section.path or path
             chapter = label or (section.path[0] if section.path else chapter)
-            section.path, section.anchor = path, None
+            section.path, section.anchor = path, place_anchor("chapter", chapter) if chapter else None
             section.columns = {"chapter": chapter} if chapter else {}
             outline.sections.append(section)
         line = last + 1

@@ -91,7 +91,7 @@ class Package:
             what = "the file has a password, or it is in the format of an old Office program"
             raise InputError(what, where=self.name, hint="save the file without a password, in the current format")
         try:
-            _refuse_long_list(file, self.name)
+            refuse_long_list(file, self.name)
             file.seek(0)
             self._zip = ZipFile(file)
         except DAMAGED as error:
@@ -185,7 +185,7 @@ class Package:
         return InputError("the file is damaged", where=where, got=str(error) or type(error).__name__, hint=hint)
 
 
-def _refuse_long_list(file: BinaryIO, name: str) -> None:
+def refuse_long_list(file: BinaryIO, name: str) -> None:
     """Raise InputError for a zip file whose list of parts would fill the memory."""
     size = file.seek(0, 2)
     file.seek(max(0, size - _LONGEST_COMMENT - _END_BYTES))

@@ -21,6 +21,7 @@ from wordpipe.corpus.documents import Record
 from wordpipe.corpus.readers.sections import Outline, outline_records
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
+from wordpipe.wording import place_anchor
 
 _EVERYWHERE = "dates, numbers and footers of slides"
 _NOTES = "Notes: "
@@ -69,6 +70,7 @@ class Slide:
         inner.finish()
         for section in inner.take():
             section.places, section.columns = [(0, self.number)], {"slide": self.number}
+            section.anchor = place_anchor("slide", self.number)
             outline.sections.append(section)
 
 

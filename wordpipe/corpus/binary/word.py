@@ -28,7 +28,8 @@ LEFT_OUT = "parts_left_out"
 
 _NO = frozenset(("0", "false", "off", "none"))
 _HEADING = re.compile(r"heading ([1-9])\Z", re.IGNORECASE)
-_CONTENTS = frozenset(("toc heading", "contents heading", "toa heading"))  # styles of the title of a table of contents
+CONTENTS = frozenset(("toc heading", "contents heading", "toa heading"))
+"""The names of styles of the title of a table of contents, in small letters."""
 _BODY_TEXT = 9  # the level of the outline that is no heading
 _DEEPEST_STYLE = 20  # styles that are based on each other
 _DEEPEST_LIST = 9
@@ -447,7 +448,7 @@ class _Body(_Runs):
     def paragraph(self, found: _Paragraph, text: str) -> None:
         out, style = self.outline, self.looks.style(found.style)
         self._line += 1
-        if not text.strip() or style.name.lower() in _CONTENTS:
+        if not text.strip() or style.name.lower() in CONTENTS:
             return
         out.line = self._line
         if self._tables:

@@ -92,7 +92,18 @@ def read_html(text: str, line: int, outline: Outline, *, is_page: bool = True, h
 
     Where it `has_title`, something else says the title, and that of the page is left out.
     """
-    page = LexborHTMLParser(_with_lines(text, line))
+    read_parsed(parsed(text, line), line, outline, is_page=is_page, has_title=has_title)
+
+
+def parsed(text: str, line: int) -> LexborHTMLParser:
+    """Return a parsed HTML text, whose first line has this number."""
+    return LexborHTMLParser(_with_lines(text, line))
+
+
+def read_parsed(
+    page: LexborHTMLParser, line: int, outline: Outline, *, is_page: bool = True, has_title: bool = False
+) -> None:
+    """Report what `parsed` returned to the outline of its source; the arguments are those of `read_html`."""
     outline.line = line
     if not has_title and (title := page.css_first("head > title")) is not None:
         text = title.text()
@@ -432,7 +443,7 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
             break
     blocks = chain([head], blocks)
     label = _declared(head[:_HEAD_BYTES])
-    encoding = None if label is None else _encoding_of(label)
+    encoding = None if label is None else encoding_of(label)
     if label is not None and encoding is None:
         ledger.add_named("files_of_unknown_encoding", label)
         ledger.warn("encoding", f"{name} declares the unknown encoding {label}; the page was read as UTF-8")
@@ -473,7 +484,7 @@ def _declared(head: bytes) -> str | None:
     return found and found[1].decode().lower()
 
 
-def _encoding_of(label: str) -> str | None:
+def encoding_of(label: str) -> str | None:
     """Return Python's name of an HTML page's encoding, "utf-8" too; None where there is none."""
     for name in (label, label.removeprefix("x-"), label.removesuffix("-i"), label.replace("windows-", "cp")):
         try:

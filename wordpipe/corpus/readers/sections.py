@@ -43,7 +43,7 @@ class Section:
         line = self.places[0][1] if self.places else self.line
         return Record(
             self.text, source, line, title=_joined(title, self.path), newline="space", lines_follow=False,
-            own={} if self.anchor is None else {"anchor": self.anchor}, places=self.places, metadata=dict(self.columns),
+            own={} if self.anchor is None else {"anchor": self.anchor}, places=self.places,
         )  # fmt: skip
 
 
@@ -268,9 +268,15 @@ def outline_records(outline: Outline, steps: Iterable[object], opened: Opened) -
             continue
         for section in sections:
             record = section.record(source, outline.title)
+            record.metadata = opened.fields.metadata_of(section.columns, record.line)
             yield from [record] if documents == "section" else pieces_of(record, documents)
     for section in _joined_sections(held):
         yield section.record(source, outline.title)
+
+
+def joined_text(outline: Outline) -> str:
+    """Return the text of all complete sections of an outline, with their headings, which are forgotten."""
+    return "\n\n".join(section.text for section in _joined_sections([Section((), None, 1), *outline.take()])).strip()
 
 
 def section_records(
