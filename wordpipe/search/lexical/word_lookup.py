@@ -25,6 +25,7 @@ LEXICAL = "lexical/"  # the folder of these files within an index artifact
 BUILD_AGAIN = "build the index again: wordpipe index"
 READ_WORDS = 1 << 16  # whose terms an open index remembers
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts
+_PREFIXES = 64  # beginnings whose terms are remembered
 _NAMES = 1_000  # terms that are looked at for signs in them
 _SUGGESTED = 5  # words of a query for which others are looked up
 
@@ -124,9 +125,21 @@ class WordLookup:
     def _names_beginning(self, prefix: str) -> list[int]:
         """Return the numbers of the terms with signs in them that begin with a prefix: node.js, c++17."""
         found = self.terms.beginning(prefix.lower().encode("utf-8", "replace"))
-        return [
-            number for number in found[:_NAMES] if not self.terms[number].isalnum() and self.terms[number].isascii()
-        ]
+        first, last = np.searchsorted(self._names, [found.start, found.stop]).tolist()
+        names: list[int] = self._names[first:last][:_NAMES].tolist()
+        return names
+
+    @cached_property
+    def _names(self) -> npt.NDArray[np.int64]:
+        """The numbers of the terms of ASCII with signs in them, ascending."""
+        letters = self.terms.letters
+        if not len(self.terms) or not len(letters):
+            return np.zeros(0, np.int64)
+        starts_V = np.append(0, self.terms.ends[:-1])
+        is_plain = (letters >= 128) | (letters - 48 < 10) | ((letters | 32) - 97 < 26)  # numbers without sign
+        with_sign_V = np.logical_or.reduceat(~is_plain, np.minimum(starts_V, len(letters) - 1))
+        beyond_V = np.logical_or.reduceat(letters >= 128, np.minimum(starts_V, len(letters) - 1))
+        return np.flatnonzero(with_sign_V & ~beyond_V)
 
     def _with_any(self, numbers: Iterable[int]) -> Mask:
         """Return which texts have one of some terms, (N,)."""
@@ -186,10 +199,23 @@ class WordLookup:
             for number, share in known:
                 weights[number] = weights.get(number, 0.0) + share * scale
         for prefix in prefixes:
-            for number, share in self._begun(prefix).items():
+            for number, share in self.begun(prefix).items():
                 weights[number] = weights.get(number, 0.0) + share
         numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
+
+    @cached_property
+    def _known_begun(self) -> dict[str, Mapping[int, float]]:
+        """Beginnings with their terms: a question reads its own several times."""
+        return {}
+
+    def begun(self, prefix: str) -> Mapping[int, float]:
+        """Return the terms of words that begin with a prefix, each with its weight in the query; see `_begun`."""
+        if (found := self._known_begun.get(prefix)) is None:
+            if len(self._known_begun) >= _PREFIXES:
+                self._known_begun.clear()
+            found = self._known_begun[prefix] = self._begun(prefix)
+        return found
 
     def _begun(self, prefix: str) -> dict[int, float]:
         """Return the terms of words that begin with a prefix, each with its weight in the query.
