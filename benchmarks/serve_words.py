@@ -8,7 +8,7 @@ the page asks while somebody types (`prefix` and passages), where the last two l
 time until the whole answer was read; `cpu_ms` is the processor time of the server for a question, which other work on the
 machine does not change. Beside it stands SQLite's FTS5 in the process that asks (`peers/words_sides.py`), without HTTP.
 
-Exit code 0: a question takes the server at most 5 ms of the processor in each way.
+Exit code 0: a question takes the server at most 5 ms of the processor, as lines and as one object.
 """
 
 import argparse
@@ -59,12 +59,11 @@ def main() -> int:
                 found["ways"][name] = asked(address, server.pid, questions, params)
                 print(name, found["ways"][name], flush=True)
             server.terminate()
-        (Path(scratch) / "fts5").mkdir()
         found["fts5_in_process"] = run_side("fts5", texts, questions, Path(scratch), answers=False)
         print("fts5", found["fts5_in_process"], flush=True)
     found["machine"] = machine() | {"load_at_the_end": round(os.getloadavg()[0], 2)}
     args.out.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if all(way["cpu_ms"] <= MOST_MS for way in found["ways"].values()) else 1
+    return 0 if max(found["ways"][name]["cpu_ms"] for name in ("lines", "json")) <= MOST_MS else 1
 
 
 def made_index(titled: Titled, folder: Path) -> Path:

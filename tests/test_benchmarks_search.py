@@ -237,3 +237,27 @@ def test_misspelt_words_are_no_words_and_the_vocabulary_grows():
     assert all(wrong not in words and meant in counts for wrong, meant in asked)
     suggest = spelling.ours(words)
     assert [*suggest("kitchne")][:1] == ["kitchen"]
+
+
+def test_a_weight_counts_by_what_was_chosen_on_other_texts():
+    rules = import_module("word_rules")
+    scores = {0.1: {"a": [0.5], "b": [0.2], "c": [0.3]}, 0.4: {"a": [0.1], "b": [0.4], "c": [0.5]}}
+    tried = {value: {text: np.array(one) for text, one in own.items()} for value, own in scores.items()}
+    found = rules.left_out("_LETTER_SHARE", tried | {0.3: tried[0.1]}, {"a": np.array([0.25])})
+    assert found["chosen"] == {"a": 0.4, "b": 0.1, "c": 0.1}
+    assert found["left_out"] == pytest.approx(100 * (0.1 + 0.2 + 0.3) / 3, abs=0.001)
+    assert found["left_out_over_control"] == pytest.approx(20 - 25, abs=0.001)
+
+
+def test_the_first_of_five_sentences_is_to_find_the_others():
+    rules = import_module("word_rules")
+    lines = [f"{word} {other}" for word in ("harbour", "kitchen") for other in ("red", "blue", "green", "old", "new")]
+    index = rules.LexicalIndex.build(lines, rules.LexicalSettings.make({"language": "english"}))
+    found = rules.halves(lines, index)
+    assert found["even"].tolist() == pytest.approx([0.7606], abs=1e-4)  # behind the other one with red
+    assert len(found["odd"]) == 1
+    before = rules.with_weight(
+        "_LETTER_SHARE", 0.9, lambda: import_module("wordpipe.search.lexical.analysis")._LETTER_SHARE, {}
+    )
+    assert before == 0.9
+    assert import_module("wordpipe.search.lexical.analysis")._LETTER_SHARE != 0.9
