@@ -254,6 +254,12 @@ def test_the_licence_and_the_origin_are_kept(bert: dict[str, bytes], tmp_path: P
     made = wordpipe.import_words(tmp_path / "folder", output=tmp_path / "other")
     assert facts_of(tmp_path / "other")["licence"] is None
     assert any("does not say its licence" in warning for warning in made.warnings)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    wordpipe.embed(artifact, tmp_path / "texts.txt", output=tmp_path / "sentences")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    for made_of_it in ("sentences", "index"):
+        encoder = facts_of(tmp_path / made_of_it)["encoder"]
+        assert (encoder["origin"], encoder["licence"]) == ("folder", "mit")
 
 
 def test_index_query_and_a_classifier_take_it(bert: dict[str, bytes], tmp_path: Path, cli) -> None:

@@ -7,6 +7,9 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import wordpipe
+from wordpipe.artifacts import Artifact
+from wordpipe.encoders import ArrayStates
+from wordpipe.stages import bundled_encoder
 
 pytestmark = pytest.mark.oracle
 
@@ -112,3 +115,57 @@ def ours(path: Path, tmp_path: Path, texts: list[str], **settings: object) -> np
 def test_each_architecture_gives_their_vectors(kind: str, tmp_path: Path) -> None:
     folder = sentence_folder(tmp_path / "folder", kind)
     np.testing.assert_allclose(ours(folder, tmp_path, TEXTS), theirs(folder, TEXTS), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "modes", ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("max", "cls")]
+)
+def test_every_pooling_with_layers_after_it(modes: object, tmp_path: Path) -> None:
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm, Normalize
+
+    torch.manual_seed(3)
+    wide = 32 if isinstance(modes, str) else 32 * len(modes)
+    more = (Normalize(), Dense(wide, 12), LayerNorm(12), Dense(12, 8, activation_function=torch.nn.GELU(), bias=False))
+    folder = sentence_folder(tmp_path / "folder", modes=modes, more=more)
+    np.testing.assert_allclose(ours(folder, tmp_path, TEXTS), theirs(folder, TEXTS), atol=5e-6)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "t5", "mpnet"])
+def test_prompts_are_theirs_and_numpy_reads_the_query(kind: str, tmp_path: Path) -> None:
+    folder = sentence_folder(tmp_path / "folder", kind, prompts={"query": "query : ", "document": "passage : "})
+    made = wordpipe.import_words(folder, output=tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    wordpipe.embed(made, tmp_path / "texts.txt", output=tmp_path / "sentences")
+    with Artifact(tmp_path / "sentences") as sentences:
+        encoder = bundled_encoder(sentences)
+    np.testing.assert_allclose(encoder.encode(TEXTS).vectors, theirs(folder, TEXTS, "encode_document"), atol=5e-6)
+    queries = encoder.for_queries.encode(TEXTS).vectors
+    np.testing.assert_allclose(queries, theirs(folder, TEXTS, "encode_query"), atol=5e-6)
+    assert isinstance(encoder._model, ArrayStates)
+
+
+def test_a_static_embedding_is_theirs(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+
+    tokenizer = word_tokenizer()
+    table = np.random.default_rng(1).standard_normal((tokenizer.get_vocab_size(), 16)).astype(np.float32)
+    modules = [StaticEmbedding(tokenizer, embedding_weights=table), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "folder"))
+    np.testing.assert_allclose(
+        ours(tmp_path / "folder", tmp_path, TEXTS), theirs(tmp_path / "folder", TEXTS), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("layers", [False, True])
+def test_what_was_imported_is_exported_to_the_same_vectors(layers: bool, tmp_path: Path) -> None:
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    more = (Dense(32, 12),) if layers else ()
+    folder = sentence_folder(tmp_path / "folder", "roberta", more=more, prompts={"query": "query : "})
+    wordpipe.import_words(folder, output=tmp_path / "model")
+    wordpipe.export(tmp_path / "model", "sentence-transformers", tmp_path / "out")
+    for method in ("encode_query", "encode_document"):
+        expected = theirs(folder, TEXTS, method)
+        np.testing.assert_allclose(theirs(tmp_path / "out", TEXTS, method), expected, atol=5e-6)

@@ -7,6 +7,7 @@ from wordpipe.lazy import face
 if TYPE_CHECKING:
     from wordpipe.stages.copy_artifact import copy
     from wordpipe.stages.encode.cluster_duplicates import duplicates
+    from wordpipe.stages.encoder_folder import imported_kind
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors
     from wordpipe.stages.estimate import (
         Estimate,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from wordpipe.stages.examine.plot import logged_runs, plot, run_figures
     from wordpipe.stages.examine.show import parameters, segment, show, verify
     from wordpipe.stages.export_encoder import encoder_files
-    from wordpipe.stages.import_encoder import imported_kind
     from wordpipe.stages.import_export import export, vectors_entry
     from wordpipe.stages.infer.fill import DenoisingFiller, Filled, Filler, fill, filler_of
     from wordpipe.stages.infer.generate import WINDOW, Target, TargetWriter, Writing, Written, answer_notes, generate

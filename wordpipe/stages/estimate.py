@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wordpipe.artifacts import Artifact, InputEntry, Manifest, is_artifact
 from wordpipe.errors import WordpipeError
 from wordpipe.runtime import cpu_count
+from wordpipe.stages.encoder_folder import encoder_size, imported_kind
 from wordpipe.stages.registry import COMMANDS, load_named
 from wordpipe.storage import cache_folder
 
@@ -57,6 +58,8 @@ class Size:
 def size_of_sources(sources: "Sources | Path") -> Size:
     """Return for an estimate the size of sources of text, or of a file or folder of another program."""
     if isinstance(sources, Path):
+        if imported_kind(sources) == "model":
+            return Size(**encoder_size(sources))
         files = [sources] if sources.is_file() else [one for one in sources.glob("*") if one.is_file()]
         return Size(bytes=sum(one.stat().st_size for one in files), files=len(files))
     return size_of_files([(source.name, source.bytes) for source in sources])
@@ -234,6 +237,8 @@ def remember(settings: "Settings", inputs: Sequence[InputEntry], artifacts: Sequ
         sizes = [size_of_manifest(manifest) for manifest in artifacts]
         if not artifacts:
             sizes = [size_of_files([(entry.path or "", entry.bytes or 0) for entry in inputs])]
+        if made.command == "import" and made.kind == "model":  # of an encoder, whose folder may be gone
+            sizes = [replace(size_of_manifest(made), bytes=sum(entry.bytes or 0 for entry in inputs))]
         rule = _rule(settings, sizes)
         rates = _Rates()
         rates.add(rule, _ratios(rule, made))
@@ -260,8 +265,13 @@ def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
 
 
 def import_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
-    """Estimate `import`: bytes of word vectors of another program."""
+    """Estimate `import`: bytes of word vectors, or of a text encoder, of another program."""
     given = inputs[0].bytes
+    if inputs[0].form in ("transformer", "static"):
+        disk = 4 * inputs[0].parameters
+        return Rule(
+            f"import/{inputs[0].form}", 2 + given / 30e6, 400e6 + 4 * given, disk, replace(inputs[0], disk=disk)
+        )
     rows = min(settings.limit or math.inf, given / 1000)
     return Rule("import", 1 + given / 20e6, 200e6 + 2 * given, 0.5 * given, Size(form="words", rows=rows, dim=100))
 

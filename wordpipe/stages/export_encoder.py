@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +14,10 @@ import safetensors.numpy
 from wordpipe.artifacts import ENCODER, TOKENIZER, WEIGHTS_FILE, Artifact, parse_json_object
 from wordpipe.encoders import (
     ENCODER_FILE,
+    LAYERS_FILE,
     TRANSFORM_FILE,
     WORDS_FILE,
+    Layers,
     Transform,
     load_facts,
     sentence_transformers_files,
@@ -57,6 +59,8 @@ class EncoderFiles:
         weights: what each token id weighs in the mean, (V,) float32, or None.
         transform: of the space.
         notes: what the files leave out.
+        layers: between pooling and unit length.
+        prompts: of texts and queries.
     """
 
     kind: Literal["transformer", "static"]
@@ -67,6 +71,8 @@ class EncoderFiles:
     weights: npt.NDArray[np.float32] | None
     transform: Transform
     notes: Sequence[str] = ()
+    layers: Layers = field(default_factory=Layers)
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
 
 def encoder_files(artifact: Artifact) -> EncoderFiles:
@@ -82,6 +88,7 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
         about: dict[str, Any] = {
             "kind": artifact.fact("encoder", str, "transformer"), "dim": artifact.fact("dim", int, least=1),
             "max_len": artifact.manifest.facts.get("max_len"), "pooling": artifact.fact("pooling", str, "mean"),
+            "prompts": {role: artifact.fact(f"{role}_prompt", str, "") for role in ("text", "query")},
         }  # fmt: skip
     elif ENCODER_FILE in names:
         about = load_facts(artifact.read(ENCODER + ENCODER_FILE))
@@ -108,7 +115,11 @@ def encoder_files(artifact: Artifact) -> EncoderFiles:
     weighted = about["pooling"] == "weighted" and WEIGHTS_FILE in names
     with artifact.damage_of(prefix + WEIGHTS_FILE):
         weights_V = safetensors.numpy.load(artifact.read(prefix + WEIGHTS_FILE))["weights"] if weighted else None
-    return EncoderFiles(about["kind"], files, dim, about["pooling"], about.get("max_len"), weights_V, transform)
+    layers = Layers.from_bytes(artifact.read(prefix + LAYERS_FILE)) if LAYERS_FILE in names else Layers()
+    return EncoderFiles(
+        about["kind"], files, dim, about["pooling"], about.get("max_len"), weights_V, transform, layers=layers,
+        prompts=about.get("prompts") or {},
+    )  # fmt: skip
 
 
 def _static_table(artifact: Artifact, about: Mapping[str, Any]) -> tuple[dict[str, bytes], list[str]]:
@@ -153,10 +164,11 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
     """
     # Files of transformers, without the tensors of a head.
     tokens: list[str] = []
-    own = dict(encoder.files)
+    own, dim = dict(encoder.files), encoder.dim
     if encoder.kind == "transformer":
         # AutoModel has no place for the head's tensors, and warns of each
-        own[WEIGHTS] = without_tensors(own[WEIGHTS], is_of_head(*_class_and_shape(encoder, where)))
+        family, config = _class_and_shape(encoder, where)
+        own[WEIGHTS], dim = without_tensors(own[WEIGHTS], is_of_head(family, config)), config.dim
         if encoder.weights is not None:
             tokens = _tokens(own[TOKENIZER], len(encoder.weights))
         # a decoder's is left, for going on from the last token; but positions are counted from the first column
@@ -167,8 +179,10 @@ def sentence_transformers_folder(encoder: EncoderFiles, *, where: str) -> dict[s
         **own,
         **sentence_transformers_files(
             encoder.kind,
-            dim=encoder.dim,
+            dim=dim,
             pooling=encoder.pooling,
+            layers=encoder.layers,
+            prompts=encoder.prompts,
             max_len=encoder.max_len,
             weights_V=encoder.weights,
             tokens=tokens,

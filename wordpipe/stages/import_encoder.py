@@ -4,7 +4,6 @@ The weights are written as those of our own models are, and the tokenizer as a t
 ours reads this one. Data is never code: weights are read from safetensors alone, and a module of other code is refused.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from wordpipe.artifacts import (
     WEIGHTS_FILE,
     HashCache,
     InputEntry,
-    Kind,
     is_artifact,
     parse_json,
     parse_json_object,
@@ -25,6 +23,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
+from wordpipe.stages.encoder_folder import file_names, origin_of
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import joint_hash, refuse_headless
@@ -36,20 +35,10 @@ if TYPE_CHECKING:
     from wordpipe.model import Loaded
     from wordpipe.words.settings import ImportSettings
 
-_MODULES, _CONFIG, _README, _TOKENIZER_CONFIG = "modules.json", "config.json", "README.md", "tokenizer_config.json"
-_READ = {".json", ".safetensors", ".txt", ".md"}  # endings of files that are read
-_DEEPEST = 3  # folders of modules: 1_Pooling/config.json
-_MAX_FILE, _MAX_CARD = 1 << 40, 1 << 20  # bytes; of what the folder says of itself
-_FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
-_ENTRY = re.compile(r"(license|license_name|license_link|base_model|model_name):[ \t]*(\S.*)")
+_MODULES, _CONFIG, _TOKENIZER_CONFIG = "modules.json", "config.json", "tokenizer_config.json"
+_MAX_FILE = 1 << 40  # bytes
 _ENDLESS = 1_000_000  # tokens: transformers writes 1e30 where a tokenizer has no longest text
 _UNKNOWN_PAIRS = ["unknown"]  # kinds of pairs that the encoder learned from
-
-
-def imported_kind(path: PathLike) -> Kind:
-    """Return the kind of artifact that `import` makes of a file or folder: model of a folder with an encoder, else words."""
-    folder = Path(path)
-    return "model" if any((folder / name).is_file() for name in (_MODULES, _CONFIG)) else "words"
 
 
 def encoder_entry(path: PathLike) -> InputEntry:
@@ -63,7 +52,7 @@ def encoder_entry(path: PathLike) -> InputEntry:
         raise ArtifactError("the input is already an artifact", where=folder, hint="use the artifact without import")
     refuse_headless(folder)
     cache = HashCache()
-    files = [folder / name for name in _names(folder)]
+    files = [folder / name for name in file_names(folder)]
     digest = joint_hash((one.relative_to(folder).as_posix(), cache.hash_file(one)) for one in files)
     cache.save()
     size = sum(one.stat().st_size for one in files)
@@ -97,7 +86,7 @@ def import_encoder(path: Path, output: PathLike, settings: "ImportSettings", run
                 _import_transformer(job, folder, modules, {role: text for role, text in prompts.items() if text})
             for note in modules.notes:
                 job.warn(f"{path.name}: {note}")
-            job.facts |= folder.origin()
+            job.facts |= origin_of(path)
         if job.facts["licence"] is None:
             job.warn(f"{path.name}: the folder does not say its licence; ask its makers before you pass the model on")
     return job.made
@@ -111,14 +100,6 @@ def _refuse_settings_of_words(settings: "ImportSettings") -> None:
         raise ConfigError(what, where=other[0], got=getattr(settings, other[0]))
 
 
-def _names(folder: Path) -> list[str]:
-    """Return the files of a folder with an encoder that may be read, by their names from the folder, in order."""
-    found = (one for one in folder.rglob("*") if one.suffix in _READ and one.is_file())
-    names = (one.relative_to(folder).as_posix() for one in found)
-    kept = (name for name in names if name.count("/") < _DEEPEST and not any(p[:1] == "." for p in name.split("/")))
-    return sorted(kept)
-
-
 class _Folder:
     """The files of a folder with a text encoder.
 
@@ -127,7 +108,7 @@ class _Folder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.names = path, _names(path)
+        self.path, self.names = path, file_names(path)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file."""
@@ -148,20 +129,6 @@ class _Folder:
             return FolderModules("static")
         note = "the folder does not say how token vectors become one vector, so their mean is used (embed --pooling)"
         return FolderModules("transformer", notes=(note,))
-
-    def origin(self) -> dict[str, Any]:
-        """Return what the folder says of itself: name, licence, the model that it was made from."""
-        said: dict[str, str] = {}
-        if _README in self.names and (self.path / _README).stat().st_size <= _MAX_CARD:
-            front = _FRONT.match(self.read(_README).decode("utf-8", "replace").replace("\r\n", "\n"))
-            for line in front[1].split("\n") if front else ():
-                if entry := _ENTRY.match(line):
-                    said[entry[1]] = entry[2].strip().strip("\"'")
-        licence = said.get("license")
-        if licence in (None, "other"):
-            licence = said.get("license_name") or said.get("license_link") or licence
-        about = {"origin": said.get("model_name") or self.path.resolve().name, "licence": licence}
-        return about | ({"made_from": said["base_model"]} if "base_model" in said else {})
 
 
 def _is_model2vec(config: Mapping[str, Any]) -> bool:

@@ -38,7 +38,8 @@ from wordpipe.artifacts import (
 )
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.import_encoder import encoder_entry, import_encoder, imported_kind
+from wordpipe.stages.encoder_folder import imported_kind
+from wordpipe.stages.import_encoder import encoder_entry, import_encoder
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, storage_errors
 from wordpipe.stages.python_calls import public

@@ -175,7 +175,7 @@ _MAKERS: tuple[Command, ...] = (
     Maker(
         name="import",
         makes="words",
-        kind_of="wordpipe.stages.import_encoder:imported_kind",
+        kind_of="wordpipe.stages.encoder_folder:imported_kind",
         summary="Read word vectors or a text encoder of another program.",
         arguments=(_VECTORS,),
         function="wordpipe.stages.import_export:import_words",

@@ -80,6 +80,7 @@ from wordpipe.stages.sources import SourceLike
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
+_OF_ORIGIN = ("origin", "licence")  # of an encoder from elsewhere: who uses its vectors has to know them
 _AHEAD = 4  # batches of units: what one thread is at work on, and what keeps the other busy
 _MANY_WITHOUT = 0.05  # of the units
 
@@ -126,7 +127,8 @@ def embed(
         source = _Source(job, texts, UnitCutter(chosen, raw))
         job.device = getattr(raw, "device", "cpu")
         # What has a vector already, in the artifact at the output, is not encoded again.
-        made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling}
+        brought = {name: origin.manifest.facts[name] for name in _OF_ORIGIN if name in origin.manifest.facts}
+        made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling, **brought}
         previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
         cutter = ShardCutter(raw, job.device, row_count(texts, "corpus"))
         plan, previous = _compare(source, previous, cutter)

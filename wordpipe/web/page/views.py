@@ -302,6 +302,7 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
         "device": str(manifest.get("device", "")), "same bytes every run": "yes" if manifest.get("bitwise") else "no",
         "digest": one["digest"][:16], "versions opened": str(one["swaps"] + 1), "folder": one["path"],
     }  # fmt: skip
+    figures |= _brought(manifest.get("facts", {}))
     metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in one["metrics"].items()}
     counts = {
         name.replace("_", " "): human_count(value) if value >= 1e6 else f"{value:,}"
@@ -324,6 +325,14 @@ def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner
         definitions(figures), health, _titled("Figures", metrics), _titled("Counts", counts),
         tag("details", tag("summary", "Settings"), definitions(settings)) if settings else None,
     )  # fmt: skip
+
+
+def _brought(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return origin and licence of an encoder from elsewhere: of a model, or of the one that made an artifact's vectors."""
+    of_encoder = facts if "origin" in facts else facts.get("encoder")
+    if not isinstance(of_encoder, dict) or "origin" not in of_encoder:
+        return {}
+    return {"encoder from": str(of_encoder["origin"]), "licence": str(of_encoder.get("licence") or "not known")}
 
 
 def _titled(title: str, items: Mapping[str, str]) -> Inner:
