@@ -130,7 +130,7 @@ class WordLengths:
         return np.fromiter((sum(map(count, text.split())) for text in texts), np.int64, len(texts))
 
     def most(self, texts: pa.StringArray) -> NDArray[np.int64]:
-        """Return a number that the words of each text do not exceed, (N,), in a tenth of the time of counting them.
+        """Return an upper bound of the number of words of each text, (N,), in a tenth of the time of a count.
 
         A word begins at a letter or digit of ASCII behind another byte, or at another character. Only a number with a point in
         it ends within letters and digits (3.5km), and it has more than one run of these.

@@ -1,4 +1,4 @@
-"""Layers between a pooled vector and its unit length: dense ones, norms, unit length, as sentence-transformers has them.
+"""The layers of sentence-transformers between a pooled vector and the finished vector: dense layers, norms, unit length.
 
 A layer is a few tensors of one safetensors file, whose names say what it is: `0.normalize`, `1.dense.tanh.weight`,
 `1.dense.tanh.bias`, `2.layer-norm.weight`. The number is the layer's place.
@@ -113,7 +113,7 @@ class Layers:
 
     @property
     def is_linear(self) -> bool:
-        """True if each token's share of a pooled vector has a share in what the layers make of it."""
+        """True if the layers are linear, so that the share of each token in the finished vector is known."""
         return all(layer.is_linear for layer in self.layers)
 
     def width(self, before: int) -> int:

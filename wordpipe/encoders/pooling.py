@@ -208,7 +208,7 @@ POOLINGS = {
 
 
 def pooling_named(name: str) -> Pooling | None:
-    """Return the pooling of a name; names joined by + (`cls+mean`) give vectors side by side. None: there is no such one.
+    """Return the pooling of a name; `cls+mean`: vectors side by side. None if no pooling has this name.
 
     Only poolings of the last states, whose tokens all weigh alike, can stand side by side.
     """

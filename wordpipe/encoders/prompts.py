@@ -71,7 +71,7 @@ class Prompts:
         return [text and self.text + text for text in texts] if self.ids else texts
 
     def cut(self, ids: Ids, offsets: Ids) -> tuple[Ids, Ids]:
-        """Return the ids of texts, and where each begins and ends, without those of the prompt before them.
+        """Return the ids of texts, and where each begins and ends, without the ids of the prompt.
 
         Where the first letters of a text join the last token of the prompt, that token counts as the prompt's.
 

@@ -167,7 +167,7 @@ _SETTINGS_OF_TRANSFORMER = tuple(
 
 @dataclass(frozen=True)
 class FolderModules:
-    """What the files of sentence-transformers say of a folder's encoder.
+    """The facts of an encoder that the files of a sentence-transformers folder state.
 
     Attributes:
         kind: transformer, or static: a table of embeddings.

@@ -197,7 +197,7 @@ class NumpyModel:
         return _linear(mixed_ND, self._weights, f"{name}.out")
 
     def _bias(self, n_positions: int) -> Floats | None:
-        """Return in NumPy T5's bias by distance, (G, H / G, T, T); None of a model without it."""
+        """Return T5's bias by distance as a NumPy array, (G, H / G, T, T); None if the model has no such bias."""
         if (table_KH := self._weights.get("position_bias")) is None:
             return None
         place_T = np.arange(n_positions)

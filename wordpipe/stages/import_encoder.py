@@ -115,7 +115,7 @@ class _Folder:
         return read_regular_file(self.path / name, _MAX_FILE, what="a model file")
 
     def within(self, root: str) -> list[str]:
-        """Return the names of all files in one of its folders, those that are not read among them."""
+        """Return the names of all files in one of its folders, also of files that are not read."""
         return sorted({one.name for one in (self.path / root).iterdir() if one.is_file()})
 
     def modules(self, read_modules: Any) -> "FolderModules":

@@ -167,7 +167,7 @@ def strings(texts: Sequence[str]) -> pa.LargeStringArray:
 
 
 class PlainWords(NamedTuple):
-    """The words of pieces that are a run of letters and digits of ASCII with signs around it."""
+    """The words of pieces that are one run of ASCII letters and digits between signs."""
 
     is_plain: Mask  # (D,) which pieces are; a single letter or digit has rules of its own, and is none
     words: list[str]  # W different ones, no stop words

@@ -286,7 +286,7 @@ class EvaluatedEncoder:
 
     @property
     def for_queries(self) -> "EvaluatedEncoder":
-        """The same encoder as it reads queries."""
+        """This encoder, with the prompt of queries."""
         return replace(self, encoder=self.encoder.for_queries)
 
     def encode(self, texts: Sequence[str]) -> Texts:
