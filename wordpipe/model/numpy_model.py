@@ -197,7 +197,7 @@ class NumpyModel:
         return _linear(mixed_ND, self._weights, f"{name}.out")
 
     def _bias(self, n_positions: int) -> Floats | None:
-        """Return T5's bias by distance as a NumPy array, (G, H / G, T, T); None if the model has no such bias."""
+        """Return T5's bias by distance as a NumPy array, (G, H / G, T, T); None for other models."""
         if (table_KH := self._weights.get("position_bias")) is None:
             return None
         place_T = np.arange(n_positions)
