@@ -1,6 +1,6 @@
 """An encoder from elsewhere (`wordpipe import`): equal vectors and speed beside sentence-transformers, and what it brings.
 
-    python benchmarks/borrowed.py --encoder FOLDER --texts TEXT --sts DIR --retrieval DIR ...
+    python benchmarks/borrowed.py --encoder FOLDER --texts TEXT --sts FILE … --retrieval DIR …
                                                         writes benchmarks/results/borrowed.json
     python benchmarks/borrowed.py --encoder FOLDER --texts TEXT --parts speed --count 300 --repeat 1
 
@@ -10,10 +10,11 @@ FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
                 lines of TEXT, the same threads, in turns in one process; median texts/s, and the largest difference of any
                 number of any vector (texts longer than the model are left out: there we read windows, they cut). And the
                 seconds of one query in NumPy and in theirs
-    sts         Spearman on the sets in DIR (as `wordpipe evaluate sts` reads them)
+    sts         Spearman on sets of scored pairs (as `wordpipe evaluate sts` reads them)
     retrieval   nDCG@10 on each collection: BM25, the encoder alone, BM25 and it by reciprocal ranks (k = 60), hybrid search
                 with it as `query` answers (weights by agreement, feedback on both sides), and hybrid search with random
-                vectors, which is the feedback alone
+                vectors, which is the feedback alone. `without` is hybrid search with a static encoder that was taught on the
+                same texts, by leave-one-out (benchmarks/results/retrieval.json)
 
 Exit code 0: the vectors agree to 1e-5, and ours is at least 1.4 times as fast.
 """
@@ -148,15 +149,13 @@ def _query_ms(model: Path, their_side: Callable[[Sequence[str]], Any]) -> dict[s
 
 
 def sts(model: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Spearman of the cosines on each set of scored pairs."""
+    """Spearman of the cosines on each set of scored pairs, with its 95 % interval."""
     lines = []
     for path in args.sts:
-        found = wordpipe.evaluate_sts([model], data=path, transform="none")
-        system = next(one for one in found["systems"] if one["system"] == str(model))
-        lines.append(
-            {"set": path.stem, "pairs": found["sets"][0]["pairs"], **{k: v for k, v in system.items() if k != "system"}}
-        )
-        print(json.dumps(lines[-1], default=str))
+        found = wordpipe.evaluate_sts([model], data=path, transform="none", floors=False)
+        own = found["systems"][0]["sets"][0]
+        lines.append({name: own[name] for name in ("name", "pairs", "spearman", "spearman_interval")})
+        print(json.dumps(lines[-1]), flush=True)
     return lines
 
 

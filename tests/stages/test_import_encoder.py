@@ -190,7 +190,7 @@ def test_a_plain_folder_of_transformers_is_averaged(with_head: bool, bert: dict[
     if with_head:
         assert wordpipe.fill(artifact, "the [MASK]").text.startswith("the ")
     else:
-        with pytest.raises(ArtifactError, match="weights are missing"):
+        with pytest.raises(ArtifactError, match="has no output head, because the imported folder has none"):
             wordpipe.fill(artifact, "the [MASK]")
 
 
@@ -326,9 +326,34 @@ def test_what_is_not_supported_is_named(case: str, bert: dict[str, bytes], tmp_p
     assert not (tmp_path / "imported").exists()
 
 
+def test_a_folder_that_was_not_imported_says_how(bert: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    with pytest.raises(ArtifactError) as caught:
+        wordpipe.embed(folder_of(bert, tmp_path / "folder"), tmp_path / "texts.txt", output=tmp_path / "sentences")
+    assert "wordpipe import " in caught.value.hint
+
+
 def test_settings_of_words_are_refused(bert: dict[str, bytes], tmp_path: Path) -> None:
     folder = folder_of(bert, tmp_path / "folder")
     with pytest.raises(ConfigError, match="limit is a setting for word vectors"):
         imported(folder, limit=3)
     with pytest.raises(ArtifactError, match="already an artifact"):
         imported(imported(folder))
+
+
+def test_trainings_start_from_it_and_learn_from_it(bert: dict[str, bytes], tmp_path: Path) -> None:
+    artifact = imported(files(bert | modules("Pooling"), tmp_path / "folder"))
+    (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS * 12))
+    corpus = wordpipe.ingest(tmp_path / "texts.txt", output=tmp_path / "corpus", documents="block", deduplicate=False)
+    tokens = wordpipe.tokenize(corpus, output=tmp_path / "tokens", tokenizer=artifact)
+    taught = {"steps": 2, "batch_size": 4, "device": "cpu", "threads": 1}
+    going_on = wordpipe.train_contrastive(tokens, output=tmp_path / "on", init=artifact, **taught)
+    learned = wordpipe.train_contrastive(
+        tokens, output=tmp_path / "learned", teacher=artifact, dim=32, n_layers=1, **taught
+    )
+    before = vectors_of(artifact)
+    assert vectors_of(Path(going_on.path)).shape == before.shape
+    assert 0 < np.abs(vectors_of(Path(going_on.path)) - before).max() < 0.3  # two steps from where it stood
+    assert vectors_of(Path(learned.path)).shape[0] == len(TEXTS)
+    masked = wordpipe.train_mlm(tokens, output=tmp_path / "masked", init=artifact, **taught)
+    assert masked.kind == "model"

@@ -380,6 +380,8 @@ class Artifact:
             if (unfinished := why_unfinished(self.path)) is not None:
                 raise unfinished from None
             hint = "if the stage that makes this artifact was stopped, run the stage again"
+            if any((self.path / name).is_file() for name in ("modules.json", "config.json")):
+                hint = f"to use the model of another program as an encoder: wordpipe import {self.path} -o ENCODER"
             what = "the folder has no manifest, so it is not an artifact"
             raise ArtifactError(what, where=self.path, hint=hint) from None
         with io.BufferedReader(_PositionedFile(fd, where)) as file:

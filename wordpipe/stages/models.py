@@ -245,6 +245,12 @@ def read_artifact(
     """
     from wordpipe.model import load_hf
 
+    if artifact.manifest.facts.get("has_head") is False and not allow_missing_head:
+        raise ArtifactError(
+            "the model has no output head, because the imported folder has none, so it cannot predict tokens",
+            where=artifact.path, expected="a model that predicts tokens",
+            hint=f"the model is a text encoder: wordpipe embed {artifact.path} CORPUS -o SENTENCES",
+        )  # fmt: skip
     files = BundledFiles(artifact)
     with files.damage("the model cannot be read"):
         tokenizer = open_tokenizer(files[TOKENIZER], where=str(artifact.path / TOKENIZER))
