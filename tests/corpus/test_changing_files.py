@@ -73,8 +73,8 @@ def old(folder: Path, name: str) -> Path:
 def test_a_file_that_changes_between_its_hash_and_its_reading_is_refused(tmp_path, monkeypatch, name, change):
     path, hashed = old(tmp_path, name), ingest.fingerprints
 
-    def then_change(sources):
-        found = hashed(sources)
+    def then_change(sources, settings):
+        found = hashed(sources, settings)
         CHANGES[change](path)
         return found
 

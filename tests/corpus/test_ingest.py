@@ -279,12 +279,11 @@ def test_fields_that_are_not_wanted_are_left_in_silence(here):
 def test_skipped_files_are_counted(here):
     (here / "a.txt").write_text("Text.")
     (here / "b.png").write_text("")
-    (here / "README").write_text("")
+    (here / "c.conf").write_text("heron = 1")
     _, ingest = read(".")
     assert ingest.counts["files_skipped"] == 2
     assert ingest.notes == [
-        "not read: 1 .png (b.png), 1 without ending (README)",
-        "if some of these files contain text, give them as sources too, for example README",
+        "2 files passed over: 1 .conf, 1 .png; to read the text files among them: --include '*.conf'",
     ]
 
 

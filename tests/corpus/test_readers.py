@@ -173,7 +173,8 @@ def test_records_without_text_are_counted():
     assert len(reader.jsonl(b'{"text": "a"}\n{"n": 5}\n{"text": null}\n')) == 1
     assert reader.ledger["documents_dropped_no_text"] == 2
     assert [*reader.ledger.warned.values()] == [
-        "records without the field 'text' were skipped; the first one is at f:2"
+        "records without the field 'text' were skipped; the first one is at f:2; to keep them with their other fields as the "
+        "text, use --empty-text fields"
     ]
 
 

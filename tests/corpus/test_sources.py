@@ -39,15 +39,16 @@ def names(*texts, **settings):
 def test_a_folder_gives_its_known_files_sorted_and_counts_the_others(here):
     found = expand(["."])
     assert [(s.name, s.format, s.compression) for s in found] == [
+        ("README", "txt", "none"),
         ("a.md", "md", "none"),
         ("b.txt", "txt", "none"),
         ("sub/d.TSV", "tsv", "none"),
         ("sub/deep/c.jsonl.gz", "jsonl", "gz"),
     ]
-    assert found.skipped == {".dat": 1, "hidden": 2, "without ending": 1}
+    assert found.skipped == {".dat": 1, "hidden": 2}
     assert found.bytes == sum(len(s.name) for s in found)
-    assert found[0].name == "a.md"
-    assert len(found[1:]) == 3
+    assert found[1].name == "a.md"
+    assert len(found[1:]) == 4
 
 
 def test_a_named_format_takes_every_file_of_a_folder(here):
@@ -84,7 +85,7 @@ def test_names_are_relative_below_the_working_folder_and_else_as_given(here, mon
     assert names("../b.txt") == ["../b.txt"]
     assert names(str(here / "b.txt")) == ["b.txt"]  # of an absolute path elsewhere nothing above it is shown
     shown = names(str(here))  # the working folder lies in it
-    assert shown == ["d.TSV", "deep/c.jsonl.gz", f"{here.name}/a.md", f"{here.name}/b.txt"]
+    assert shown == ["d.TSV", "deep/c.jsonl.gz", f"{here.name}/README", f"{here.name}/a.md", f"{here.name}/b.txt"]
 
 
 def test_absolute_inputs_that_are_called_the_same_are_told_apart(here, monkeypatch):
@@ -145,7 +146,7 @@ def test_links_to_folders_and_special_files_of_a_folder_are_skipped(here):
     (here / "lost.txt").symlink_to("nowhere")
     os.mkfifo(here / "pipe.txt")
     skipped = expand(["."]).skipped
-    assert (skipped["link to a folder"], skipped["not a file"]) == (1, 2)
+    assert (skipped["link to a folder"], skipped["not a file"], skipped["broken link"]) == (1, 1, 1)
 
 
 def read_all(text):

@@ -260,7 +260,7 @@ def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeyp
     said = []
     for run in (RunOptions(workers=1), RunOptions(workers=2), RunOptions(engine="ray")):
         with pytest.raises(InputError, match="two records have the same id") as caught:
-            wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", run=run)
+            wordpipe.ingest(tmp_path / "*.jsonl", output=tmp_path / "c", unreadable="error", run=run)
         said.append(caught.value.message)
     assert said[0] == said[1] == said[2]
     made = [

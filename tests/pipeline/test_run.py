@@ -234,6 +234,7 @@ def test_an_artifact_of_a_wrong_kind_is_refused_at_once(project, built):
 
 def test_hints_name_keys_of_the_config_and_not_flags(project):
     (project / "texts" / "a.jsonl").write_text('{"body": 1}\n')
+    edit(project, "valid = 0.0", 'valid = 0.0\nunreadable = "error"')
     with pytest.raises(InputError) as raised:
         make(project)
     assert (

@@ -151,7 +151,7 @@ MIXED = {"odd": ["x", 1, None], "when": [datetime(2020, 1, 1), "soon", pd.NaT], 
     "index", [None, pd.Index(["a", "b", "c"], name="shelf"), pd.Index(["a", 2, None], name="shelf")]
 )
 def test_a_column_that_holds_this_and_that_changes_no_other(here, name, index):
-    base = {"id": [1, 2, 3], "text": ["One.", np.nan, "Three."], "title": [np.nan, "T", None], "n": [1.0, np.nan, 3.0],
+    base = {"id": [1, 2, 3], "text": ["One.", np.nan, "Three."], "title": [np.nan, None, None], "n": [1.0, np.nan, 3.0],
             "kind": pd.Categorical(["a", None, "b"]), "at": pd.to_datetime(["2020-01-01", None, None])}  # fmt: skip
     frame = pd.DataFrame(base, index=index)
     with pytest.warns(

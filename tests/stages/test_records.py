@@ -435,10 +435,10 @@ def test_an_update_has_the_rows_and_columns_of_a_fresh_corpus(here, seed):
 def test_a_copied_id_counts_among_the_ids(here):
     (here / "in").mkdir()
     write_jsonl(here / "in" / "b.jsonl", [{"text": "One.", "id": 1}])
-    corpus_of("in")
+    corpus_of("in", bad_records="fail")
     write_jsonl(here / "in" / "c.jsonl", [{"text": "Two.", "id": 1}])
     with pytest.raises(InputError, match=r"in/c\.jsonl, line 1: two records.*in/b\.jsonl, line 1"):
-        corpus_of("in", update=True)
+        corpus_of("in", update=True, bad_records="fail")
 
 
 FORMS = ["dicts", "generator", "table", "reader", "batch", "pandas", "polars"]

@@ -35,7 +35,7 @@ _LEAST_COLUMNS = 20
 _ARGUMENT = r"""-\S+(?: [^\s-]\S*)?|…|"[^"]*"|'[^']*'|\S*[/.]\S*|[A-Z][A-Z|]*\b"""  # options, paths, TEXT
 # commands, and what stands in backticks
 _COPIED = re.compile(
-    r"(?<=^next: )(?:cd|wordpipe) .*|(?<=^then: )wordpipe .*|`[^`]*`|pip install (?:\"[^\"]*\"|\S+)"
+    r"(?<=^next: )(?:cd|wordpipe) .*|(?<=^then: )wordpipe .*|(?<=^or: )wordpipe .*|`[^`]*`|pip install (?:\"[^\"]*\"|\S+)"
     rf"|wordpipe(?: train| evaluate)? [a-z][\w-]*(?: (?:{_ARGUMENT}))*"
 )
 _PAIRS = re.compile(r"(?<!\S)--?[a-z][\w-]* [^\s-]\S*")  # an option and its value

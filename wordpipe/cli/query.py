@@ -34,7 +34,6 @@ _AT_ONCE = 1_024  # queries encoded, searched and fetched together
 _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _EXCLUDED = re.compile(r"-(?![hq]+$)[^\W\d_]{2}.*", re.DOTALL)  # a word that is to be absent; no short option
-_READING = ("text_field", "title_field", "id_field", "documents")  # settings of `ingest` that `search` takes
 _OF_VECTORS = ("mode", "weight", "feedback")  # options of a query that an index of words does not need
 _LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 
@@ -390,6 +389,7 @@ def _search(
     QUESTION is one argument: put several words into quotes. It may have operators: "an exact phrase", -without, +with, begin*,
     FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
     """
+    from wordpipe.corpus.settings import OF_SEARCH
     from wordpipe.errors import ConfigError
     from wordpipe.stages import RunOptions, open_sources
 
@@ -411,7 +411,7 @@ def _search(
         raise ConfigError(
             "the question is empty", hint="give a question of at least one word, or a condition with --where"
         )
-    settings = {name: given[name] for name in _READING if given.get(name) is not None}
+    settings = {name: given[name] for name in OF_SEARCH if given.get(name) is not None}
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
@@ -420,9 +420,9 @@ def _search(
 
 def _reading_options() -> list[Option]:
     """Return the options of `search` that say how sources are read."""
-    from wordpipe.corpus.settings import IngestSettings
+    from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 
-    options = [option for option in settings_options(IngestSettings) if option.name in _READING]
+    options = [option for option in settings_options(IngestSettings) if option.name in OF_SEARCH]
     for option in options:
         option.section, option.expert = "How the sources are read", True
     return options

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
-from wordpipe.cli.options import assigned_settings, chosen_settings, settings_options, settings_without_option
+from wordpipe.cli.options import (
+    assigned_settings,
+    chosen_settings,
+    kept_settings,
+    settings_options,
+    settings_without_option,
+)
 from wordpipe.cli.output import (
     ProgressDrawer,
     counted,
@@ -128,6 +134,8 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     flags |= (assigned := assigned_settings(given["set"], flags))
     shown |= {name: f"--set {name} =" for name in assigned}
     values = settings_class.merge(from_file, flags)
+    if values.get("update") and not given["config"] and given["output"]:
+        values = kept_settings(command, given["output"], values, quiet=given["quiet"])
     checked = settings_class.make(values, where=where, flags=shown)
     if process_number("WORLD_SIZE", 1) > 1 and process_number("RANK", 0) != 0:
         given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes only the first prints
@@ -219,7 +227,8 @@ def _print_made(command: Maker, made: "Made", *, as_json: bool, quiet: bool, hin
     if (following := command.next(made.counts)) and hint:
         where = {"output": shlex.quote(made.path), "parent": shlex.quote(parent_of(made.path))}
         for word, line in zip(("next", "then"), following.splitlines(), strict=False):
-            say(f"{word}: {line.format(**where)}")
+            is_other = line.startswith("or: ")  # another way, which needs not the first one
+            say(line.format(**where) if is_other else f"{word}: {line.format(**where)}")
 
 
 @click.command(

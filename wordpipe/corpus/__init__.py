@@ -51,9 +51,18 @@ if TYPE_CHECKING:
     from wordpipe.corpus.readers.package import find_package, package_records, see_also_names, string_value
     from wordpipe.corpus.readers.sections import section_records
     from wordpipe.corpus.readers.tables import memory_records, parquet_fields, parquet_records
-    from wordpipe.corpus.reading import Opened, read_records
+    from wordpipe.corpus.reading import (
+        UNREADABLE,
+        Opened,
+        fingerprint,
+        lines_about_skipped,
+        lines_about_unreadable,
+        may_be_left,
+        read_records,
+        settings_for,
+    )
     from wordpipe.corpus.record_fields import IDS, TEXTS, TITLES, Field, called, seen_fields, text_and_title
     from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
-    from wordpipe.corpus.sources import Source, Sources, expand, fingerprint, from_memory, shown_path
+    from wordpipe.corpus.sources import CHANGED, Source, Sources, expand, from_memory, shown_path, sources_of
 else:
     __getattr__, __dir__ = face(__name__, __file__)

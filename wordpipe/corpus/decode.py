@@ -1,4 +1,4 @@
-"""The bytes of a source to text: decompressed in small steps, then decoded from UTF-8.
+"""The bytes of a source to text: decompressed in small steps, brought into UTF-8 if they are not, then decoded.
 
 A compressed stream (gzip, bzip2, xz, zstandard; members one after another) that ends early is an error, never a shorter text;
 one that grows beyond all reason is refused while it grows. The standard library's files take garbage after a member for the
@@ -9,11 +9,13 @@ changed or dropped is counted, and the first place of bad bytes is kept with fil
 """
 
 import bz2
+import codecs
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import zstandard
 
@@ -188,6 +190,25 @@ def without_end_marks(blocks: Iterator[bytes], ledger: Ledger) -> Iterator[bytes
         yield held.replace(_END_MARK, b"")
 
 
+_BAD_UNIT = "\udcff"  # becomes a byte that UTF-8 never has, so that the policy for bad bytes decides about it
+
+
+def in_utf8(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield the blocks of a text in another encoding as UTF-8; what the encoding does not have, as a byte that is invalid."""
+
+    def mark(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        return _BAD_UNIT, error.end
+
+    codecs.register_error("wordpipe.bad", mark)
+    decoder = codecs.getincrementaldecoder(encoding)("wordpipe.bad")
+    for block in blocks:
+        if text := decoder.decode(block):
+            yield text.encode(errors="surrogateescape")
+    if text := decoder.decode(b"", final=True):
+        yield text.encode(errors="surrogateescape")
+
+
 class Decoder:
     """Decodes one source, by what to do with invalid UTF-8, and counts what it had to change.
 
@@ -327,3 +348,22 @@ def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool
             rest = block[end:]
     if rest:
         yield rest, False
+
+
+class Stamp(NamedTuple):
+    """The facts of a file by which a change is noticed: bytes, nanoseconds of its last changes, number of its names."""
+
+    size: int
+    modified: int
+    changed: int
+    names: int
+
+    def is_of(self, now: os.stat_result) -> bool:
+        """True if the file is as it was; another name alone, as copies of objects are given, is no change."""
+        same = (self.size, self.modified) == (now.st_size, now.st_mtime_ns)
+        return same and (self.changed == now.st_ctime_ns or self.names != now.st_nlink)
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file, from its `os.stat_result`."""
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)

@@ -9,10 +9,11 @@ import codecs
 import re
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wordpipe.corpus.decode import BLANK_END, BOM, compression_of
-from wordpipe.corpus.formats import FORMATS, NOT_READ, READERS, Reader, function_of
+from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
 from wordpipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +32,41 @@ _RAW = "or use --format txt to read the whole file as text"
 _UNPACKED_BY = {"gz": "gzip -dc", "bz2": "bzip2 -dc", "xz": "xz -dc", "zst": "zstd -dc"}
 _FEW_CONTROLS = 3  # of which a short text may have some: Ctrl-Z at its end, a NUL, marks of a printer
 _WIDE_BYTES = 4096  # looked at for UTF-16 and UTF-32
+
+_GUESS_BYTES, _LEAST_FAR = 1 << 14, 8  # looked at for code pages; bytes beyond ASCII without which none is guessed
+_SAYS_ENCODING = re.compile(rb"(?:charset|encoding)\s*=", re.IGNORECASE)
+_ESCAPED = re.compile(r"[\udc80-\udcff]")  # what surrogateescape makes of bytes that are not UTF-8
+_WESTERN = frozenset(
+    "àâäáãåæçéèêëíìîïñóòôöõøœúùûüßšžýÀÂÄÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØŒÚÙÛÜŠŽ’‘“”„‚–—…•€£¤§°·«»‹›©®™½¼¾×±²³µ¡¿ªº†\xa0\xad"
+)
+_FAR_WORD = re.compile(rb"[\x80-\xff]+")
+_KOI8_WORD = re.compile(rb"[\xe0-\xff\xb3]?[\xc0-\xdf\xa3]*")  # small letters, and a capital letter at the beginning
+_HEBREW_WORD = re.compile(rb"[\xe0-\xfa]+")  # of Cyrillic text the letters above would be there, too
+_NOT_WESTERN = re.compile(
+    r"[ðþÐÞ]|[^\W\d_][³¹¿¾¼ºª¥£¡¢‚„][^\W\d_]|(?s:ø.*[ìè]|[ìè].*ø)|[õû](?s:.*)[öü](?<![ä])|(?s:[šž].*[ìùè]|[ìùè].*[šž])"
+)  # in cp1252: Icelandic, which is asked for; signs within words, and letters that no Western language has together
+_ONLY_CP1252 = re.compile(rb"[\x80-\x9f]")
+_CODE_PAGES = [
+    "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp866", "cp932", "euc_jp",
+    "gb18030", "big5", "euc_kr",
+]  # fmt: skip
+
+_TEXTS = frozenset({
+    "authors", "changelog", "changes", "contributing", "contributors", "copying", "copyright", "credits", "faq", "history",
+    "install", "license", "licence", "news", "notice", "readme", "release", "syslog", "thanks", "todo",
+})  # fmt: skip
+"""Names of files that hold text whatever their ending, but for code."""
+_CODE = frozenset({
+    ".c", ".cc", ".cfg", ".cpp", ".css", ".go", ".h", ".in", ".ini", ".java", ".js", ".json", ".m4", ".pl", ".pm", ".py",
+    ".pyc", ".rb", ".rs", ".sh", ".so", ".toml", ".ts", ".yaml", ".yml",
+})  # fmt: skip
+_LOG_NAME = re.compile(r"\.log(?:[.-]\d+)?(?:\.(?:gz|bz2|xz|zst))?\Z", re.IGNORECASE)
+_LOG_LINE = re.compile(
+    r"(?:<\d+>|\[|\S+ \S+ \S+ \[)?\s*(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
+    r"|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d|\d\d:\d\d:\d\d\b|\d{10}\.\d{3})"
+)
+_LINES_OF_LOG = 5  # at least
+_LOOKED_AT = 4096  # bytes of a file that no ending tells of
 
 _HEADERS = re.compile(
     rb"(?:From [^\r\n]{1,200}\r?\n)?(?:[A-Za-z][A-Za-z-]{1,40}:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){2,200}"
@@ -79,7 +115,7 @@ class NotText:
 
 def form_of(first: bytes, source: "Source", settings: "IngestSettings", ledger: "Ledger") -> str:
     """Detect the format of a source; where its name does not say it, by its first block."""
-    if source.format != "txt" or source.start:
+    if source.format != "txt" or source.start or source.is_meant:
         return source.format
     name = "standard input" if source.name == "-" else source.name
     if source.is_unnamed and (found := looks_like(first, settings)) != "txt":
@@ -118,8 +154,89 @@ def first_lines(first: bytes) -> list[str]:
 
 def unreadable(first: bytes, source: "Source", settings: "IngestSettings") -> NotText | None:
     """Return what a source without readable text looks like, by its first block; None if it holds text."""
-    is_plain = source.format == "txt" and settings.format == "auto"
-    return not_text(first, source.name, is_plain=is_plain, as_it_is=settings.format != "auto")
+    as_it_is = settings.format != "auto" or source.is_meant
+    return not_text(first, source.name, is_plain=source.format == "txt" and not as_it_is, as_it_is=as_it_is)
+
+
+def contains_text(path: Path, suffix: str) -> bool:
+    """True if a file of a folder whose ending is not known contains text: by its name, such as README, or by its beginning."""
+    stem = path.name.lower().partition(".")[0].partition("-")[0]
+    if (stem in _TEXTS and suffix not in ENDINGS and suffix not in _CODE) or _LOG_NAME.search(path.name):
+        return True
+    return not suffix and begins_as_text(path)
+
+
+def is_log(name: str, first: bytes) -> bool:
+    """True if a text is a log, by its name, or if nearly all of its first lines begin with a time."""
+    if _LOG_NAME.search(name):
+        return True
+    lines = first_lines(first[:HEAD_BYTES])
+    return len(lines) >= _LINES_OF_LOG and sum(_LOG_LINE.match(line) is not None for line in lines) >= 0.8 * len(lines)
+
+
+def begins_as_text(path: Path) -> bool:
+    """True if a file contains text, in whatever encoding: it is no binary file, and not in letters for programs."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_LOOKED_AT)
+    except (OSError, ValueError):
+        return False
+    if (wide := _wide_encoding(head)) is not None:
+        head = head.decode(wide, errors="ignore").encode(errors="ignore")
+    if b"\0" in head or not_text(head, path.name) is not None:
+        return False
+    return _is_utf_8(head) or _code_page(head) is not None
+
+
+def encoding_of(first: bytes, source: "Source", settings: "IngestSettings") -> str | None:
+    """Return the encoding of a source of text by its first block; None for UTF-8, and for a page with a declaration."""
+    if settings.encoding != "auto":
+        name = codecs.lookup(settings.encoding).name
+        return None if name in ("utf-8", "utf-8-sig", "ascii") else name
+    if (wide := _wide_encoding(first)) is not None:
+        return codecs.lookup(wide).name
+    says_itself = source.format == "mail" or is_mail(first[:HEAD_BYTES])
+    says_itself |= source.format == "html" and _SAYS_ENCODING.search(first[:_WIDE_BYTES]) is not None
+    if says_itself or settings.bad_bytes != "replace" or b"\0" in first or _is_utf_8(first):
+        return None
+    return _code_page(first)
+
+
+def _code_page(data: bytes) -> str | None:
+    """Return the older encoding in which bytes that are no UTF-8 are most likely written; None if nothing says so.
+
+    Western text has few letters beyond ASCII, too few for charset-normalizer: it is known by these letters. For all other
+    encodings charset-normalizer is asked.
+    """
+    # bytes of UTF-8 among them say that it is UTF-8 with errors
+    text = data.decode(errors="surrogateescape")
+    bad = len(_ESCAPED.findall(text))
+    if bad <= sum(one > "\x7f" for one in text) - bad:
+        return None
+    lines = [line for line in data.split(b"\n") if not line.isascii()]
+    sample = b"\n".join(lines)[:_GUESS_BYTES]
+    far = sum(one > 127 for one in sample)
+    # nearly all letters are ASCII, and the others are those of Western languages
+    near = sum(65 <= one <= 90 or 97 <= one <= 122 for one in sample)
+    try:
+        western = sample.decode("cp1252")
+    except UnicodeDecodeError:
+        western = ""
+    if western and near > far and not _NOT_WESTERN.search(western):
+        likely = sum(map(_WESTERN.__contains__, western))
+        if likely >= far * 0.9:
+            return "iso8859-15" if "\xa4" in western and not _ONLY_CP1252.search(sample) else "cp1252"
+    if far < _LEAST_FAR:
+        return None
+    # two that charset-normalizer takes for others where the text is short
+    words = _FAR_WORD.findall(sample)
+    for word, encoding in ((_KOI8_WORD, "koi8-r"), (_HEBREW_WORD, "cp1255")) if far > near else ():
+        if sum(word.fullmatch(one) is not None for one in words) >= 0.95 * len(words):
+            return encoding
+    from charset_normalizer import from_bytes  # 0.1 s, for which UTF-8 need not wait
+
+    best = from_bytes(sample, cp_isolation=_CODE_PAGES).best()
+    return None if best is None or best.encoding in ("ascii", "utf_8") else codecs.lookup(best.encoding).name
 
 
 def way_to_read(reader: Reader, name: str) -> str:

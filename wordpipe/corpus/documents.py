@@ -110,6 +110,7 @@ def cut_point(data: bytes, limit: int) -> int:
 _MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
 _MAX_FIELDS_SEEN = 1000
 _MAX_SKIPPED, _MAX_NOTES = 5, 20
+_MAX_FILES = 1000  # names of files of one kind; all of them stand with their sources
 _LEDGER = "sources.parquet"  # where the ledgers of a corpus's sources stand
 
 Kinds = dict[str, dict[str, int]]
@@ -125,7 +126,9 @@ class Ledger:
         fields_seen: names of fields that records had, the first thousand and all that settings name.
         kinds: of the fields of documents that were kept.
         own_kinds: of the columns of ours that fields filled.
+        files: heading of counts → kind → names of the files that are counted there.
         notes: lines for the screen alone.
+        first_error: by which a source was left out, or what follows in it.
         added: the number of the addition to the corpus by which the source came; 0: it was there from the beginning.
     """
 
@@ -136,7 +139,9 @@ class Ledger:
         self.fields_seen: dict[str, None] = {}
         self.kinds: Kinds = {}
         self.own_kinds: Kinds = {}
+        self.files: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, None] = {}
+        self.first_error: Exception | None = None
         self._counts: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
 
@@ -153,6 +158,13 @@ class Ledger:
             else:
                 self._names[what] += 1
         self._counts[key] += number
+
+    def add_file(self, what: str, kind: str, name: str) -> None:
+        """Count a file under `what.kind`, and remember its name; a piece of it counts once with the piece before."""
+        names = self.files.setdefault(what, {}).setdefault(kind, [])
+        if name not in names[-1:]:
+            self.add_named(what, kind)
+            names += [name] * (len(names) < _MAX_FILES)
 
     def warn(self, kind: str, message: str) -> None:
         """Keep the first message of each kind; the counts say how many more there were."""
@@ -173,7 +185,13 @@ class Ledger:
     def to_json(self) -> str:
         """Return all that a source's ledger of documents knows as JSON, for `of_json`."""
         known = {"counts": self.counts(), "warnings": self.warned, "skipped": self.skipped, "seen": [*self.fields_seen]}
-        everything = {**known, "kinds": self.kinds, "own_kinds": self.own_kinds, "added": self.added}
+        everything = {
+            **known,
+            "kinds": self.kinds,
+            "own_kinds": self.own_kinds,
+            "added": self.added,
+            "files": self.files,
+        }
         return json.dumps(
             {name: value for name, value in everything.items() if value or name in ("counts", "warnings")}
         )
@@ -188,6 +206,8 @@ class Ledger:
             found.skipped, found.fields_seen = list(known.get("skipped", ())), dict.fromkeys(known.get("seen", ()))
             found.kinds, found.own_kinds = dict(known.get("kinds", {})), dict(known.get("own_kinds", {}))
             found.added = int(known.get("added", 0))
+            found.files = {what: {kind: [*map(str, names)] for kind, names in kinds.items()}
+                           for what, kinds in dict(known.get("files", {})).items()}  # fmt: skip
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
@@ -195,8 +215,18 @@ class Ledger:
 
         `wanted` names of fields are not lost.
         """
+        named = Counter(
+            {f"{what}.{kind}": len(names) for what, kinds in other.files.items() for kind, names in kinds.items()}
+        )
+        for what, kinds in other.files.items():
+            for kind, names in kinds.items():
+                for name in names:
+                    self.add_file(what, kind, name)
         for name, number in other.counts().items():
+            number -= named[name]
             heading, _, rest = name.partition(".")
+            if not number:
+                continue
             if rest:
                 self.add_named(heading, rest, number)
             else:
@@ -205,6 +235,7 @@ class Ledger:
             self.warn(kind, message)
         self.skipped += other.skipped[: _MAX_SKIPPED - len(self.skipped)]
         self.see_fields(other.fields_seen, wanted)
+        self.first_error = self.first_error or other.first_error
         if len(self.notes) < _MAX_NOTES:
             self.notes |= other.notes
 
@@ -222,8 +253,8 @@ class Ledger:
 
 
 NOT_TEXT = "not_text"  # the kind of warning of files of folders that hold no plain text
-UNREADABLE = "unreadable"  # the kind of warning of files of folders that cannot be read: damaged, encrypted
 REPEATS = "documents_repeated"  # records whose text came before, kept as their ids differ
+SAME_ID = "same id"  # the kind of warning of records that are kept without the id that another record has
 SAME_RECORDS = "same records"  # the kind of warning of records that were dropped as duplicates
 LONGEST_TITLE = 1000  # characters; it stands beside every sentence
 _SPLIT_DIGITS = 13  # 52 bits, which a float holds exactly

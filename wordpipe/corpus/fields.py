@@ -7,8 +7,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import chain
 from typing import Any
@@ -18,14 +16,14 @@ import pyarrow as pa
 from wordpipe.corpus.columns import RepeatedFieldError, text_of, without_repeats
 from wordpipe.corpus.decode import Decoder
 from wordpipe.corpus.documents import Record
-from wordpipe.corpus.record_fields import TEXTS, Field, text_and_title
+from wordpipe.corpus.record_fields import CONVERTED, TEXTS, Field, first_value, text_and_title
 from wordpipe.corpus.settings import AUTO, IngestSettings, MetadataType
 from wordpipe.errors import InputError
 
-_TRUE, _FALSE = {"true", "yes", "1", "t", "y"}, {"false", "no", "0", "f", "n"}
 _USUAL_IDS = ("id", "_id")
 HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
 _SHOWN = 60  # characters of a wrong value
+_LONGEST_INSTEAD = 2000  # characters of the fields that stand for a text
 _ALWAYS_THERE = frozenset({str, int, bool, type(None)})  # what is never a number that is not finite
 _FLOAT_SCALARS = (pa.HalfFloatScalar, pa.FloatScalar, pa.DoubleScalar)
 _NEAR, _LISTED = (
@@ -93,6 +91,8 @@ class Fields:
         Raises:
             InputError: there are not so many columns.
         """
+        if (no_header := self._no_header(first)) is not None:
+            return [str(number) for number in range(1, len(first) + 1)], no_header
         numbers = sorted(int(name) for name in self._named if name.isdecimal() and name.isascii() and name not in first)
         if not numbers:
             return first, True
@@ -119,6 +119,19 @@ class Fields:
         head = "line 1 is a header" if is_header else "there is no header"
         self.ledger.notes[f"{self.source}: {head}; {', '.join(places)}"] = None
         return names, is_header
+
+    def _no_header(self, first: list[str]) -> bool | None:
+        """Return False if the first row of a table is no header, and says so; None where settings or names decide."""
+        asked = self._named - {type(self.settings).model_fields["title_field"].default}
+        numbered = any(name.isdecimal() and name not in first for name in self._named)
+        if self.settings.header == "yes" or numbered or not asked.isdisjoint(first):
+            return None
+        value = first_value(first)
+        if self.settings.header == "auto" and value is None:
+            return None
+        why = "" if value is None else f", because {value!r} is a value"
+        self.ledger.notes[f"{self.source}: line 1 is read as a record, not as a header{why} (see --header)"] = None
+        return False
 
     def require_text(self, names: Iterable[str], *, first_row: bool = False) -> None:
         """Raise unless the text field is among the names of a header, a schema or a first record.
@@ -221,15 +234,14 @@ class Fields:
             ledger.see_fields(values, self._named)
         if not _ALWAYS_THERE.issuperset(map(type, values.values())):
             values = {name: self._there(value, name, line) for name, value in values.items()}
-        # the text, without which there is no record
+        # the text, without which there is no record, but for a title or other fields that take its place
         text, title = values.get(settings.text_field), values.get(settings.title_field)
+        if (text is None or text == "") and not settings.is_pairs:
+            text = self._instead(values, title, line)
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
-            ledger.warn(
-                "no_text", f"records without the field {settings.text_field!r} were skipped; the first one is at "
-                f"{self.source}:{line}",
-            )  # fmt: skip
+            self._warn_of_no_text("without the field", line)
             return None
         # a text that is none stops the ingest, or is left out
         if not isinstance(text, str):
@@ -272,6 +284,25 @@ class Fields:
         casts = ((name, kind) for name, kind in self._casts.items() if name in values)
         return {name: self._convert(values[name], kind, name, line) for name, kind in casts}
 
+    def _instead(self, values: Mapping[str, Any], title: Any, line: int) -> str | None:
+        """Return what a record without a text has in its place: "", for which its title counts; its fields; None: nothing."""
+        name = self.settings.text_field
+        if title is not None and self._as_text(title).strip():
+            return ""
+        others = [self._as_text(value) for key, value in values.items() if key != name and value not in (None, "")]
+        if self.settings.empty_text == "fields" and not self._own and others:
+            self.ledger.add("documents_fields_as_text")
+            return ", ".join(others)[:_LONGEST_INSTEAD]
+        if values.get(name) is not None:
+            self._warn_of_no_text("with an empty field", line)
+        return values.get(name)
+
+    def _warn_of_no_text(self, what: str, line: int) -> None:
+        """Warn of records that are skipped as they have no text."""
+        place = f"the first one is at {self.source}:{line}"
+        way = "; to keep them with their other fields as the text, use --empty-text fields" * (not self._own)
+        self.ledger.warn(f"no_text {what}", f"records {what} {self.settings.text_field!r} were skipped; {place}{way}")
+
     def _there(self, value: Any, name: str, line: int) -> Any:
         """Return a field's value without numbers that are not finite, which are counted: None in their place."""
         if type(value) in _ALWAYS_THERE:
@@ -307,7 +338,7 @@ class Fields:
             InputError: no record may be left out.
         """
         error = InputError(what, where=f"{self.source}, {place or f'line {line}'}", **more)
-        if self.settings.bad_records == "fail":
+        if self.settings.bad_records != "skip":
             hint = f"{error.hint}; or use --bad-records skip to skip records that cannot be read"
             error.hint = hint if error.hint else "use --bad-records skip to skip records that cannot be read"
             raise error
@@ -412,7 +443,7 @@ class Fields:
             if kind == "str":
                 return self._as_text(value)
             value = value.as_py() if isinstance(value, pa.Scalar) else value
-            return {"int": _integer, "float": _float, "bool": _boolean, "date": _date}[kind](value)
+            return CONVERTED[kind](value)
         except (TypeError, ValueError, OverflowError):
             self.ledger.add_named("metadata_not_converted", name)
             message = (
@@ -453,40 +484,3 @@ def _shown(value: Any) -> str:
     """Return the value of a field for an error, cut if it is long."""
     text = text_of(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-
-
-def _integer(value: Any) -> int:
-    """Return the 64-bit integer of a field, exactly, however a program writes it: 3, "3.0", "3e2"; 3.5 is none."""
-    try:
-        number = Decimal(value) if isinstance(value, (str, Decimal)) else value
-        is_whole = number == number and -(2**63) <= number < 2**63 and number == int(number)
-    except InvalidOperation:
-        raise ValueError from None
-    if not is_whole:
-        raise ValueError
-    return int(number)
-
-
-def _float(value: Any) -> float:
-    """Return the finite number of a field."""
-    if not math.isfinite(number := float(value)):
-        raise ValueError
-    return number
-
-
-def _date(value: Any) -> pa.Scalar:
-    """Return the day of a field, written as in ISO 8601; with a time of day other than midnight it is refused."""
-    found = value if isinstance(value, date) else datetime.fromisoformat(str(value).strip())
-    if isinstance(found, datetime):
-        if found.timetz() != time(tzinfo=found.tzinfo):
-            raise ValueError
-        found = found.date()
-    return pa.scalar(found, pa.date32())
-
-
-def _boolean(value: Any) -> bool:
-    """Return the truth value of a field: true, yes, 1 or false, no, 0."""
-    word = str(value).strip().lower()
-    if word not in _TRUE | _FALSE:
-        raise ValueError
-    return word in _TRUE

@@ -35,7 +35,6 @@ class Reader(NamedTuple):
     rank: int = 0  # a look of a lower rank is asked first
     of_txt: Literal["", "warn", "read", "refuse"] = ""  # what is done with a .txt that looks like this
     is_structured: bool = False  # a document is a section below a heading
-    is_whole: bool = False  # a file is read whole or not at all; one of a folder that cannot be read stops nothing
     fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
     piece_ends: Mapping[str, bytes] = {}  # --documents → pattern of a record's end: pieces of a large file end there
     text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
@@ -100,7 +99,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "pdf", "PDF", (".pdf",), read=_BINARY + "pdf:read", takes="file", begins=(b"%PDF",), is_structured=True,
-            is_whole=True, text_share=0.2, hint=_RENAME.format("pdf"),
+            text_share=0.2, hint=_RENAME.format("pdf"),
         ),
         Reader(
             "spreadsheet", "spreadsheet", (".xlsx", ".ods", ".xlsm", ".xlsb", ".xls"), read=_BINARY + "spreadsheets:read",

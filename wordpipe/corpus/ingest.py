@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS, Columns
+from wordpipe.corpus.columns import Columns
 from wordpipe.corpus.digests import Digests, RecordIds
 from wordpipe.corpus.documents import (
     BATCH_CHARS,
     NOT_TEXT,
-    REPEATS,
-    SAME_RECORDS,
-    UNREADABLE,
+    SAME_ID,
     Document,
     Ledger,
     Record,
@@ -32,10 +30,17 @@ from wordpipe.corpus.fields import near_fields
 from wordpipe.corpus.kept import GrowingCorpus
 from wordpipe.corpus.previous import Copied, PreviousCorpus, SourceSummary
 from wordpipe.corpus.readers.lines import parallel_records
-from wordpipe.corpus.reading import read_records
+from wordpipe.corpus.reading import (
+    UNREADABLE,
+    lines_about_skipped,
+    may_be_left,
+    read_records,
+    say_of_records,
+    settings_for,
+)
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Source, Sources, lines_about_skipped
-from wordpipe.errors import InputError
+from wordpipe.corpus.sources import Source, Sources
+from wordpipe.errors import InputError, StorageError
 
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
@@ -187,6 +192,10 @@ class Ingest:
         )
         self._wanted = {name for _, name in self._named_fields()}
         self._ledger.add("files_skipped", sum(self._skipped.values()))
+        if isinstance(sources, Sources):
+            for what, named in sources.unreadable.items():
+                for one in named:
+                    self._ledger.add_file(UNREADABLE, what, one)
 
     @property
     def schema(self) -> pa.Schema:
@@ -217,6 +226,11 @@ class Ingest:
     def warnings(self) -> list[str]:
         """Return the warnings of the ingest, in the order in which they arose."""
         return list(self._ledger.warned.values())
+
+    @property
+    def unreadable(self) -> dict[str, list[str]]:
+        """Return the names of the unreadable files, by the reason."""
+        return self._ledger.files.get(UNREADABLE, {})
 
     @property
     def source_notes(self) -> list[str]:
@@ -300,7 +314,7 @@ class Ingest:
         if self.settings.parallel:
             records = parallel_records(source, self.sources[1], self.settings, ledger, self._progress)
         else:
-            is_first = self._is_first and not self._ledger.fields_seen
+            is_first = self._is_first and not self._ledger.fields_seen and not may_be_left(source, self.settings)
             records = read_records(source, self.settings, ledger, self._progress, needs_id=is_first)
         # their documents and sentences; nearly every record is one document
         is_pairs, longest = self.settings.is_pairs, self.settings.max_document_bytes
@@ -309,7 +323,7 @@ class Ingest:
                 yield rows.take(ledger)  # of sources before this one
             is_whole = 4 * len(record.text) <= longest or is_pairs or record.is_pair
             for part in (record,) if is_whole else split_record(record, longest):
-                if (document := self._document(part, ledger)) is not None:
+                if (document := self._document(part, source, ledger)) is not None:
                     self._count_names(document, ledger)
                     first = 0
                     for texts, lines in document.sentences(self.settings, ledger):
@@ -344,7 +358,7 @@ class Ingest:
         self._ledger.take_over(ledger, self._wanted)
         self._on_source(summary)
 
-    def _document(self, record: Record, ledger: Ledger) -> Document | None:
+    def _document(self, record: Record, source: Source, ledger: Ledger) -> Document | None:
         """Return the document of a record, if it is kept.
 
         Raises:
@@ -353,12 +367,20 @@ class Ingest:
         try:
             return document_of(record, self.settings, ledger, self.seen, self.ids, self._left_out)
         except SameIdError as error:
-            own_id = str(record.own["record_id"])
+            own_id, place = str(record.own["record_id"]), f"{record.source}, line {record.line}"
             got = f"{own_id[:60]!r}, as in {error.args[0]}"
-            found = InputError("two records have the same id", where=f"{record.source}, line {record.line}", got=got)
-            if self.settings.bad_records == "fail":
+            found = InputError("two records have the same id", where=place, got=got)
+            reading = settings_for(source, self.settings)
+            if reading.bad_records == "fail":
                 found.hint = "use --id-field to choose another field, or --bad-records skip to skip the later record"
                 raise found from None
+            # a field that nobody named as the id, and is none, costs no record
+            if self.settings.bad_records == "auto" and self.settings.id_field == "auto":
+                ledger.add("ids_dropped_repeated")
+                ledger.add("records_split", -(record.part == 1))
+                ledger.warn(SAME_ID, f"{found.message}")
+                record.own = {**record.own, "record_id": None}
+                return document_of(record, self.settings, ledger, self.seen, self.ids, self._left_out)
             ledger.skip("duplicate_id", found.message)
             return None
 
@@ -390,7 +412,7 @@ class Ingest:
         if not counts.get("documents_train"):
             self._hold_none_out(counts["documents_kept"])
             counts = self.counts
-        self._say_of_records(counts)
+        say_of_records(ledger)
         # fields: missing, of several types, too long, too many
         for option, name in self._named_fields():
             if name not in ledger.fields_seen:
@@ -402,15 +424,6 @@ class Ingest:
                 f"different type is in {place}"
             )
             ledger.warn(f"mixed {name}", message)
-        # values and fields that were left out
-        if long := ledger.named("values_left_out"):
-            listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
-            message = f"values of more than {LONGEST_VALUE >> 10} kB were skipped; their number in each field: {listed}"
-            ledger.warn("long", message)
-        if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
-            ledger.warn(
-                "fields", f"only the first {MAX_FIELDS:,} fields are kept; for example, {left[0]!r} is not kept"
-            )
         # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
@@ -420,9 +433,11 @@ class Ingest:
 
         self._note_equal_lines()
 
-    def _nothing_kept(self, names: Sequence[str]) -> InputError:
+    def _nothing_kept(self, names: Sequence[str]) -> InputError | StorageError:
         """Return the error for an ingest that kept no document."""
         counts, ledger = self.counts, self._ledger
+        if isinstance(ledger.first_error, (InputError, StorageError)):
+            return ledger.first_error
         found = ", ".join(f"{name} {number}" for name, number in counts.items())
         shown = ", ".join(names[:3])
         where = shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
@@ -444,25 +459,6 @@ class Ingest:
         self._ledger.notes[
             f"{which} used for training; no document is held out, because then no text would be left for training"
         ] = None
-
-    def _say_of_records(self, counts: dict[str, int]) -> None:
-        """Note how many records the ingest left out, and how many came before."""
-        ledger = self._ledger
-        if repeats := counts.get(REPEATS):
-            text = "1 record is" if repeats == 1 else f"{repeats:,} records are"
-            ledger.notes[f"{text} kept although an earlier record has the same text, because the ids differ"] = None
-        if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
-            more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
-            ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
-        for kind, what in ((NOT_TEXT, "without plain text"), (UNREADABLE, "that cannot be read")):
-            if first := ledger.warned.get(kind):
-                said = ", ".join(f"{number:,} {name}" for name, number in ledger.named(f"files_{kind}").items())
-                ledger.warned[kind] = f"files {what} were skipped: {said}; the first one is {first}"
-        if first := ledger.warned.get(SAME_RECORDS):
-            ledger.warned[SAME_RECORDS] = (
-                f"duplicate records were dropped: {counts['documents_dropped_duplicate']:,}; each of them is equal to an "
-                f"earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
-            )
 
     def _note_equal_lines(self) -> None:
         """Note where two files of lines may be pairs."""

@@ -10,13 +10,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from wordpipe.corpus.decode import read_blocks
-from wordpipe.corpus.detect_format import form_of, unreadable
+from wordpipe.corpus.decode import read_blocks, stamp_of
+from wordpipe.corpus.detect_format import encoding_of, form_of, unreadable
 from wordpipe.corpus.documents import Ledger
 from wordpipe.corpus.formats import READERS
 from wordpipe.corpus.readers.lines import says_delimiter
+from wordpipe.corpus.reading import may_be_left, settings_for
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Source, Sources, stamp_of
+from wordpipe.corpus.sources import Source, Sources
+from wordpipe.errors import InputError, StorageError
 
 OnBytes = Callable[[int], object]
 _BEFORE = 2  # bytes of the block before in which the end of a piece may begin
@@ -46,8 +48,20 @@ def in_pieces(
         done += number
         on_bytes(done)
 
-    found = (piece for source in sources for piece in _pieces(source, settings, least_bytes, note))
-    return Sources(found, sources.skipped, sources.examples, is_sorted=False)
+    found = (piece for source in sources for piece in _pieces_if_readable(source, settings, least_bytes, note))
+    return Sources(found, sources.skipped, sources.examples, unreadable=sources.unreadable, is_sorted=False)
+
+
+def _pieces_if_readable(
+    source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes
+) -> Iterator[Source]:
+    """Yield a large file in pieces; one that cannot be read as it is, if it may be left out: its reader says so."""
+    try:
+        yield from [*_pieces(source, settings_for(source, settings), least_bytes, on_bytes)]
+    except (InputError, StorageError):
+        if not may_be_left(source, settings):
+            raise
+        yield source
 
 
 def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes: OnBytes) -> Iterator[Source]:
@@ -62,7 +76,8 @@ def _pieces(source: Source, settings: IngestSettings, least_bytes: int, on_bytes
         first = next(read_blocks(file, source.name, lambda _: None), b"")
         form = form_of(first, source, settings, Ledger())
     start, line = 0, 1
-    if says_delimiter(first) or unreadable(first, source, settings) is not None:  # its reader says so, once
+    is_other = encoding_of(first, source, settings) is not None  # of which pieces cannot be told
+    if is_other or says_delimiter(first) or unreadable(first, source, settings) is not None:  # its reader says so, once
         yield source
         return
     if source.bytes >= 2 * least_bytes and (end := READERS[form].piece_ends.get(settings.documents)) is not None:

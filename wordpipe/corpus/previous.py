@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from wordpipe.corpus.digests import Digests, RecordIds, record_key
 from wordpipe.corpus.documents import REPEATS, Ledger
-from wordpipe.corpus.sources import Source
+from wordpipe.corpus.sources import CHANGED, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,11 @@ class SourceSummary:
     def of(cls, name: str, ledger: Ledger) -> "SourceSummary":
         """Return the summary of a source with this ledger."""
         return cls(name, ledger["sentences"], ledger.to_json())
+
+    @property
+    def has_changed(self) -> bool:
+        """True if the source changed while it was read: the bytes that gave its rows are unknown."""
+        return CHANGED in self.ledger
 
     def open_ledger(self) -> Ledger:
         """Return the ledger of the source."""
@@ -108,7 +113,9 @@ class PreviousCorpus:
         # a change before it may bring back what was dropped here
         ledger = summary.open_ledger()
         may_return = self._first_changed is not None and self._first_changed < name
-        if not fits(ledger, self._schema) or (may_return and ledger["records_skipped_duplicate_id"]):
+        if not fits(ledger, self._schema) or (
+            may_return and (ledger["records_skipped_duplicate_id"] or ledger["ids_dropped_repeated"])
+        ):
             return None
         if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
             return None

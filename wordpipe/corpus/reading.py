@@ -1,27 +1,45 @@
-"""The reading of one source: opened, unpacked, seen to be text, and given to the reader of its format."""
+"""The reading of one source: opened, unpacked, seen to be text, and given to the reader of its format.
 
-from collections.abc import Callable, Iterator
+A source that cannot be read, or not to its end, stops the reading, or is left out, counted and told of, as `unreadable` says.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Literal
 
+from blake3 import blake3
+
+from wordpipe.corpus.columns import LONGEST_VALUE, MAX_FIELDS
 from wordpipe.corpus.decode import (
     Decoder,
     ExpansionLimit,
     compression_of,
     decompress_blocks,
+    in_utf8,
     read_blocks,
     without_end_marks,
 )
-from wordpipe.corpus.detect_format import form_of, unreadable
-from wordpipe.corpus.documents import NOT_TEXT, UNREADABLE, Ledger, Record
+from wordpipe.corpus.detect_format import begins_as_text, encoding_of, form_of, is_log, unreadable, way_to_read
+from wordpipe.corpus.documents import NOT_TEXT, REPEATS, SAME_ID, SAME_RECORDS, Ledger, Record
 from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.formats import READERS, Reader, function_of
+from wordpipe.corpus.formats import ENDINGS, READERS, function_of
+from wordpipe.corpus.readers.package import find_package
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import Source
-from wordpipe.errors import InputError
+from wordpipe.corpus.sources import OF_MACHINE, Source
+from wordpipe.errors import InputError, StorageError, WordpipeError, shortened
 
 LINE_FACTOR = 4  # a line of records may be this much longer than its text: escapes, other fields
+DECODED = "files_decoded_from"  # heading of counts, by the encoding
+UNREADABLE = "files_unreadable"  # heading of counts, by what is wrong
+_OF_MACHINE = {os.strerror(number) for number in OF_MACHINE}
+_SHOWN_DECODED = 3  # names of files in one encoding
+_SHOWN_FILES, _SHOWN_WHY = 10, 100  # names of files that are listed; characters of what is wrong with one
+_SHOWN_KINDS = 6  # of files that were passed over
+_SHOWN_WAYS = 3  # kinds of skipped files of which it is said how they can be read
 
 
 @dataclass(slots=True)
@@ -40,6 +58,15 @@ class Opened:
     def longest(self) -> int:
         """Return the most bytes that a line of records may have."""
         return LINE_FACTOR * self.settings.max_document_bytes
+
+    def documents_of_text(self) -> Literal["file", "block", "line"]:
+        """Return what a document is of text without headings; for `section` a line of a log, and a block of other text."""
+        wanted = self.settings.documents
+        if wanted != "section":
+            return "file" if wanted == "auto" else wanted
+        first = next(self.blocks, b"")
+        self.blocks = chain([first], self.blocks)
+        return "line" if is_log(self.source.name, first) else "block"
 
     def lines(self, blocks: Iterator[bytes] | None = None) -> Iterator[tuple[int, str]]:
         """Return number and text of each line of prose; one longer than a document comes in parts."""
@@ -77,12 +104,123 @@ def read_records(
 ) -> Iterator[Record]:
     """Yield the records of one source by the reader of its format; what is dropped or mended is counted.
 
-    `on_bytes` is called with how many more bytes of the source on disk were read; `needs_id`: see `Fields`.
+    Of a source that may be left out and cannot be read to its end, the records before that place are kept.
+
+    Args:
+        source: a file, a stream, a package, or rows of a program.
+        settings: how it is read.
+        ledger: counts.
+        on_bytes: called with how many more bytes of the source on disk were read.
+        needs_id: see `Fields`.
 
     Raises:
         InputError: the source is missing, binary, damaged or malformed.
         StorageError: reading it failed.
     """
+    records = _records(source, settings_for(source, settings), ledger, on_bytes, needs_id=needs_id)
+    if not may_be_left(source, settings):
+        yield from records
+        return
+    try:
+        yield from records
+    except (InputError, StorageError) as error:
+        if error.got in _OF_MACHINE:
+            raise
+        ledger.first_error = error
+        if error.hint:
+            ledger.warn(f"{UNREADABLE}: {error.what}", error.hint)
+        ledger.add_file(UNREADABLE, error.what, _trouble(error, source.name, ledger["documents_kept"]))
+
+
+def may_be_left(source: Source, settings: IngestSettings) -> bool:
+    """True if a source that cannot be read is left out."""
+    is_left = settings.unreadable == "skip" or (settings.unreadable == "auto" and source.is_found)
+    return is_left and source.kind == "file" and not settings.parallel
+
+
+def settings_for(source: Source, settings: IngestSettings) -> IngestSettings:
+    """Return the settings with which a source is read: they say whether bad records are left out."""
+    if settings.bad_records != "auto":
+        return settings
+    leaves = settings.unreadable == "skip" or (settings.unreadable == "auto" and source.is_found)
+    return settings.model_copy(update={"bad_records": "skip" if leaves else "fail"})
+
+
+def _trouble(error: WordpipeError, name: str, kept: int) -> str:
+    """Return where a source cannot be read, and why, for a list; `kept` documents were read before."""
+    where = error.where if error.where and error.where.startswith(name) else name
+    parts = [] if error.got is None else [shortened(str(error.got), _SHOWN_WHY)]
+    parts += [f"{kept:,} document{'s' * (kept != 1)} before this place kept"] * (kept > 0)
+    return f"{where} ({'; '.join(parts)})" if parts else where
+
+
+def lines_about_unreadable(ledger: Ledger) -> Iterator[str]:
+    """Yield a line for each kind of files that could not be read: how many, what is wrong, and their names."""
+    for what, number in ledger.named(UNREADABLE).items():
+        names = ledger.files.get(UNREADABLE, {}).get(what, [])
+        more = f", and {number - _SHOWN_FILES:,} more" if number > _SHOWN_FILES else ""
+        files = "1 file" if number == 1 else f"{number:,} files"
+        hint = f"; {first}" if (first := ledger.warned.get(f"{UNREADABLE}: {what}")) else ""
+        yield f"{files} could not be read: {what}: {', '.join(names[:_SHOWN_FILES])}{more}{hint}"
+
+
+def say_of_records(ledger: Ledger) -> None:
+    """Note what the sources of an ingest had that was left out: records, values, files; and which records came before."""
+    counts = ledger.counts()
+    # records
+    if repeats := counts.get(REPEATS):
+        text = "1 record is" if repeats == 1 else f"{repeats:,} records are"
+        ledger.notes[f"{text} kept although an earlier record has the same text, because the ids differ"] = None
+    if skipped := sum(number for name, number in counts.items() if name.startswith("records_skipped_")):
+        more = "" if skipped <= len(ledger.skipped) else f"; and {skipped - len(ledger.skipped):,} more"
+        ledger.warn("skipped", f"number of skipped records: {skipped:,}; {'; '.join(ledger.skipped)}{more}")
+    if first := ledger.warned.get(SAME_ID):
+        number = counts["ids_dropped_repeated"]
+        ledger.warned[SAME_ID] = (
+            f"records whose id an earlier record has are kept without an id: {number:,}; the first one: {first}; use "
+            "--id-field to choose the field with the ids, or --id-field none"
+        )
+    if first := ledger.warned.get(SAME_RECORDS):
+        ledger.warned[SAME_RECORDS] = (
+            f"duplicate records were dropped: {counts['documents_dropped_duplicate']:,}; each of them is equal to an "
+            f"earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
+        )
+    # values and fields that were left out
+    if long := ledger.named("values_left_out"):
+        listed = ", ".join(f"{name} ({number:,})" for name, number in list(long.items())[:8])
+        ledger.warn(
+            "long",
+            f"values of more than {LONGEST_VALUE >> 10} kB were skipped; their number in each field: {listed}",
+        )
+    if left := [name for name in ledger.named("fields_not_carried") if name != "(other)"]:
+        ledger.warn("fields", f"only the first {MAX_FIELDS:,} fields are kept; for example, {left[0]!r} is not kept")
+    # files
+    if first := ledger.warned.get(NOT_TEXT):
+        kinds = ledger.named("files_not_text")
+        listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+        ledger.warned[NOT_TEXT] = f"files without plain text were skipped: {listed}; the first one is {first}"
+    for line in [*lines_about_unreadable(ledger)]:
+        ledger.warn(line, line)
+    for what in ledger.named(UNREADABLE):  # which the lines have said
+        ledger.warned.pop(f"{UNREADABLE}: {what}", None)
+    if kinds := ledger.named(DECODED):
+        names = ledger.files.get(DECODED, {})
+        listed = ", ".join(
+            f"{number:,} as {kind}{_some(names.get(kind, ()), number)}" for kind, number in kinds.items()
+        )
+        ledger.notes[f"files read in another encoding than UTF-8: {listed}; to choose the encoding: --encoding"] = None
+
+
+def _some(names: Sequence[str], number: int) -> str:
+    """Return some of the names of a number of files, in brackets."""
+    more = ", …" * (number > min(len(names), _SHOWN_DECODED))
+    return f" ({', '.join(names[:_SHOWN_DECODED])}{more})" if names else ""
+
+
+def _records(
+    source: Source, settings: IngestSettings, ledger: Ledger, on_bytes: Callable[[int], object], *, needs_id: bool
+) -> Iterator[Record]:
+    """Yield the records of one source, to its end."""
     # what a reader needs
     decoder = Decoder(source.name, settings.bad_bytes, ledger, start=source.start, first_line=source.first_line)
     fields, reader = Fields(settings, decoder, needs_id=needs_id), READERS[source.format]
@@ -110,32 +248,11 @@ def read_records(
             blocks = text_blocks(raw, source, settings, ledger)
             first = next(blocks, b"")
             opened.blocks, reader = chain([first], blocks), READERS[form_of(first, source, settings, ledger)]
-        yield from _whole_file(reader, opened) if reader.is_whole else function_of(reader.read)(opened)
+        yield from function_of(reader.read)(opened)
     if reader.takes == "file":
         ledger.add("bytes_read", source.bytes)
         on_bytes(source.bytes)
     source.seen.is_whole = True
-
-
-def _whole_file(reader: Reader, opened: Opened) -> Iterator[Record]:
-    """Yield the records of a file that is read whole or not at all; none of a file of a folder that cannot be read.
-
-    Raises:
-        InputError: a file that was named cannot be read.
-    """
-    records: Iterator[Record] = function_of(reader.read)(opened)
-    try:
-        first = next(records, None)
-    except InputError as error:
-        if not opened.source.is_found:
-            raise
-        opened.ledger.add_named("files_unreadable", reader.title)
-        opened.ledger.warn(UNREADABLE, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
-        opened.ledger.notes[error.message] = None
-        return
-    if first is not None:
-        yield first
-        yield from records
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
@@ -152,8 +269,12 @@ def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, 
         raw, compression = chain([head], raw), compression_of(head)
     blocks = decompress_blocks(raw, compression, ExpansionLimit(source.name, settings.max_expand))
     first = next(blocks, b"")
+    if not source.start and (encoding := encoding_of(first, source, settings)) is not None:
+        ledger.add_file(DECODED, encoding, source.name)
+        blocks = in_utf8(chain([first], blocks), encoding)
+        first = next(blocks, b"")
     if not source.start and (found := unreadable(first, source, settings)) is not None:
-        if not source.is_found:
+        if not (source.is_found and may_be_left(source, settings)):
             raise found.error(source.name)
         ledger.add_named("files_not_text", found.kind)
         ledger.warn(NOT_TEXT, f"{source.name} ({found.kind}; {found.hint})")
@@ -163,3 +284,66 @@ def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, 
     for block in without_end_marks(blocks, ledger) if source.stop is None else blocks:
         ledger.add("bytes_read", len(block))
         yield block
+
+
+def fingerprint(
+    sources: Iterable[Source], hash_file: Callable[[Path], str], may_be_left: Callable[[Source], bool] = lambda _: False
+) -> list[dict[str, str | int]]:
+    """Return name, bytes and BLAKE3 of each source.
+
+    `hash_file` gives the BLAKE3 of a file, in hex. A package has one hash over the sorted names and hashes of its Python
+    files. A stream has been hashed while it was read: ask after ingest. A file that cannot be read has the hash of the reason,
+    if it `may_be_left` out; its reader will say so.
+    """
+    entries: list[dict[str, str | int]] = []
+    for source in sources:
+        size, digest = source.bytes, ""
+        if source.is_read_once:
+            assert source.seen.is_whole, f"{source.name} has no fingerprint before it is read to the end"
+            size, digest = source.seen.bytes, source.seen.digest()
+        elif source.kind == "package":
+            files = find_package(source.name.removeprefix("python:"))
+            digest = blake3("".join(f"{one.relative}\0{hash_file(one.path)}\n" for one in files).encode()).hexdigest()
+        elif source.path is not None:
+            try:
+                digest = hash_file(source.path)
+            except OSError as error:
+                if error.errno in OF_MACHINE or not may_be_left(source):
+                    raise
+                digest = blake3(f"cannot be read: {error.strerror}".encode()).hexdigest()
+        entries.append({"name": source.name, "bytes": size, "blake3": digest})
+    return entries
+
+
+def lines_about_skipped(
+    skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]], *, is_short: bool = False
+) -> Iterator[str]:
+    """Yield lines about the files of folders that were passed over: how many of which kind, and how some could be read.
+
+    Args:
+        skipped: how many, by the ending of their names, "without ending", or the reason.
+        examples: names of some of those that were passed over for their ending.
+        is_short: one line.
+    """
+    if not skipped:
+        return
+    # how many of which kind
+    kinds = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
+    shown, others = kinds[:_SHOWN_KINDS], kinds[_SHOWN_KINDS:]
+    parts = [f"{number:,} {kind}" for kind, number in shown]
+    parts += [f"{sum(number for _, number in others):,} of {len(others):,} other kinds"] * bool(others)
+    total = sum(skipped.values())
+    line = f"{total:,} file{'s' * (total != 1)} passed over: {', '.join(parts)}"
+    # which of them contain text
+    texts = [
+        kind
+        for kind, _ in kinds
+        if kind not in ENDINGS and any(begins_as_text(Path(one)) for one in examples.get(kind, ()))
+    ]
+    patterns = ",".join(f"*{kind}" if kind.startswith(".") else "*" for kind in texts[:_SHOWN_KINDS])
+    yield f"{line}; to read the text files among them: --include {shlex.quote(patterns)}" if texts else line
+    # what people wrote, and other programs turn into text
+    for kind in (
+        [] if is_short else [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]
+    ):
+        yield f"{ENDINGS[kind].title}: {way_to_read(ENDINGS[kind], examples[kind][0])}"

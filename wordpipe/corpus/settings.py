@@ -1,6 +1,8 @@
 """Settings of `wordpipe ingest`."""
 
+import codecs
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +21,8 @@ _SECTIONED = [reader.endings[0] for reader in READERS.values() if reader.is_stru
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
 AUTO = "auto"
 """As a field: the one that the first records show."""
+OF_SEARCH = ("text_field", "title_field", "id_field", "header", "documents", "include", "encoding", "unreadable")
+"""Settings that `search` takes, too."""
 NOTHING = "nothing"
 """What a manifest says that was held out, where all documents would have been."""
 _NOT_OF_LINES = (
@@ -49,6 +53,38 @@ def _refuse_no_columns(entries: tuple[str, ...]) -> None:
         raise ValueError("different names")
 
 
+def parsed_includes(entries: Iterable[str]) -> dict[str, str]:
+    """Return pattern → format ("auto": what the file shows) of the entries PATTERN and PATTERN:FORMAT of `include`.
+
+    >>> parsed_includes(["*.conf", "*.rst.txt:rst", "*.xml:text"])
+    {'*.conf': 'auto', '*.rst.txt': 'rst', '*.xml': 'txt'}
+    """
+    found = {}
+    for entry in entries:
+        pattern, colon, form = entry.rpartition(":")
+        form = "txt" if form == "text" else form
+        found[pattern if colon else entry] = form if colon else AUTO
+    return found
+
+
+def _require_formats(entries: tuple[str, ...]) -> None:
+    """Raise ValueError unless each entry of `include` is PATTERN or PATTERN:FORMAT."""
+    for pattern, form in parsed_includes(entries).items():
+        if not pattern or form not in (AUTO, *FORMATS):
+            raise ValueError(f"PATTERN or PATTERN:FORMAT, where FORMAT is text or one of {', '.join(FORMATS)}")
+
+
+def _require_encoding(name: str) -> None:
+    """Raise ValueError unless Python knows an encoding of text by this name."""
+    try:
+        if name != AUTO and not codecs.lookup(name)._is_text_encoding:  # not hex, rot13
+            raise LookupError
+    except (LookupError, ValueError):
+        raise ValueError(
+            "auto or the name of an encoding, such as utf-8, utf-16, cp1252, latin-1 or shift_jis"
+        ) from None
+
+
 class IngestSettings(Settings):
     """Settings of `ingest`: which texts, documents and sentences are made of sources."""
 
@@ -58,7 +94,7 @@ class IngestSettings(Settings):
         "auto",
         "unit that becomes one document: a file, a block between blank lines, or a line; auto: a section below a heading "
         f"for {', '.join(_SECTIONED[:-1])} and {_SECTIONED[-1]}, and the whole file for other text; section: the same, but a "
-        "block for other text",
+        "block for other text, and a line of a log",
         section="Documents",
     )
     first_line_title: bool = setting(
@@ -76,6 +112,15 @@ class IngestSettings(Settings):
         "auto",
         "format of all sources, even if their names or contents look different; auto: recognised by name or content",
     )
+    include: tuple[str, ...] = setting(
+        (),
+        "also read the files of folders with these names, or with :FORMAT in that format, for example '*.conf' or "
+        "'*.rst.txt:rst'; default: files with a known ending, and files without an ending that contain text",
+        metavar="PATTERN[:FORMAT],…",
+        read=_parted_by_commas,
+        check=_require_formats,
+        expert=True,
+    )
     text_field: str = setting(
         AUTO,
         "field or column with the text; for CSV and TSV without a header: the number of the column, starting at 1; auto: the "
@@ -83,6 +128,12 @@ class IngestSettings(Settings):
         metavar="NAME",
         min_length=1,
         section="Records",
+    )
+    header: Literal["auto", "yes", "no"] = setting(
+        "auto",
+        "whether the first line of CSV and TSV files has the names of the columns; auto: no if one of its cells is a number "
+        "or a date; without names, the columns are called 1, 2, …",
+        expert=True,
     )
     title_field: str = setting("title", "field or column with the title, if there is one", metavar="NAME", expert=True)
     id_field: str = setting(
@@ -100,10 +151,16 @@ class IngestSettings(Settings):
         check=_refuse_no_columns,
     )
     no_metadata: bool = setting(False, "keep only the fields text, title and id", expert=True)
-    bad_records: Literal["fail", "skip"] = setting(
-        "fail",
+    empty_text: Literal["skip", "fields"] = setting(
+        "skip",
+        "for a record with neither a text nor a title: skip = skip the record, fields = take its other fields as the text, so "
+        "that it can be found",
+        expert=True,
+    )
+    bad_records: Literal["auto", "fail", "skip"] = setting(
+        "auto",
         "for a record that cannot be read: fail = stop, skip = skip the record; skipped records are counted, and the first "
-        "five are shown",
+        "five are shown; auto: the same as for files that cannot be read (--unreadable)",
         expert=True,
     )
     text_b: str = setting(
@@ -129,9 +186,18 @@ class IngestSettings(Settings):
         metavar="NAME",
         expert=True,
     )
+    encoding: str = setting(
+        AUTO,
+        "encoding of all sources, for example cp1252; auto: UTF-8, or UTF-16, UTF-32 or an older code page, "
+        "recognised by the bytes of a file",
+        metavar="NAME",
+        check=_require_encoding,
+        expert=True,
+    )
     bad_bytes: Literal["replace", "skip", "fail"] = setting(
         "replace",
-        "for invalid UTF-8: replace = put U+FFFD in its place, skip = drop the line, fail = stop",
+        "for bytes that are invalid in the encoding of a source: replace = put U+FFFD in their place, skip = drop the line, "
+        "fail = stop; with skip and fail, no code page is guessed",
         expert=True,
         section="What is kept",
     )
@@ -142,6 +208,12 @@ class IngestSettings(Settings):
     )
     valid: float = setting(0.01, "fraction of the documents for validation", ge=0, lt=1, expert=True)
     test: float = setting(0.0, "fraction of the documents for tests", ge=0, lt=1, expert=True)
+    unreadable: Literal["auto", "skip", "error"] = setting(
+        "auto",
+        "for a file that cannot be read: error = stop, skip = skip the file; skipped files are counted and listed; auto: skip "
+        "for files in folders and files that match a pattern, error for files that are named",
+        expert=True,
+    )
     max_document_bytes: int = setting(
         16 << 20,
         "maximum size of a record in bytes; longer records are split at a space",

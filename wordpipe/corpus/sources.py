@@ -1,33 +1,35 @@
 """The sources of text: files, folders, globs, standard input and the docstrings of installed packages."""
 
+import errno
 import os
-import shlex
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
-from wordpipe.corpus.decode import Compression
-from wordpipe.corpus.detect_format import way_to_read
+from wordpipe.corpus.decode import Compression, Stamp, stamp_of
+from wordpipe.corpus.detect_format import contains_text, way_to_read
 from wordpipe.corpus.formats import ENDINGS, READERS
 from wordpipe.corpus.readers.package import find_package
-from wordpipe.errors import ArtifactError, InputError, StorageError
+from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
 from wordpipe.runtime import working_folder
 from wordpipe.storage import url_of
 
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _IF_NAMED = {ending: one.name for one in READERS.values() for ending in one.endings_if_named}
+OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors that are no fault of a file
+CHANGED = "the file changed while it was read"
 _EXAMPLES = 3  # names of what was skipped, of each kind
-_SHOWN_WAYS = 3  # kinds of skipped files of which it is said how they can be read
 
 
 class _Seen:
@@ -66,11 +68,12 @@ class Source:
     bytes: int = 0  # its size on disk, of a piece that of the piece; 0 for streams
     is_unnamed: bool = False  # no ending of a name says what it holds: its first block is looked at
     is_found: bool = False  # in a folder, or by a pattern: it is passed over where it is no text
+    is_meant: bool = False  # somebody wants it read in its format, whatever it looks like
     # of a piece of a large file: its first byte, the byte after its last (None: to the end), the number of its first line
     start: int = 0
     stop: int | None = None
     first_line: int = 1
-    stamp: "Stamp | None" = (
+    stamp: Stamp | None = (
         None  # of the whole file when it was found, before it is hashed: what it must still be when read
     )
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
@@ -130,26 +133,7 @@ class Source:
             if all(map(self.stamp.is_of, (os.fstat(file.fileno()), self.path.stat()))):
                 return
         hint = "ingest a copy, or wait until no program writes to this file"
-        raise StorageError("the file changed while it was read", where=self.name, hint=hint)
-
-
-class Stamp(NamedTuple):
-    """The facts of a file by which a change is noticed: bytes, nanoseconds of its last changes, number of its names."""
-
-    size: int
-    modified: int
-    changed: int
-    names: int
-
-    def is_of(self, now: os.stat_result) -> bool:
-        """True if the file is as it was; another name alone, as copies of objects are given, is no change."""
-        same = (self.size, self.modified) == (now.st_size, now.st_mtime_ns)
-        return same and (self.changed == now.st_ctime_ns or self.names != now.st_nlink)
-
-
-def stamp_of(found: os.stat_result) -> Stamp:
-    """Return the stamp of a file, from its `os.stat_result`."""
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)
+        raise StorageError(CHANGED, where=self.name, hint=hint)
 
 
 @contextmanager
@@ -168,8 +152,9 @@ class Sources(list[Source]):
     Args:
         sources: in any order.
         skipped: how many files of folders were left out, by name ending (".pdf", "without ending"), or by reason ("hidden",
-            "link to a folder", "artifact", "broken artifact", "not a file", "named twice").
+            "link to a folder", "broken link", "artifact", "broken artifact", "not a file", "named twice").
         examples: names of some of them.
+        unreadable: files and folders that cannot be read, by what is wrong with them.
         is_sorted: False where they stay as they are: two files of lines.
     """
 
@@ -179,11 +164,13 @@ class Sources(list[Source]):
         skipped: Mapping[str, int],
         examples: Mapping[str, Sequence[str]] | None = None,
         *,
+        unreadable: Mapping[str, Sequence[str]] | None = None,
         is_sorted: bool = True,
     ) -> None:
         super().__init__(sorted(sources, key=lambda source: source.name) if is_sorted else sources)
         self.skipped = dict(sorted(skipped.items()))
         self.examples = dict(examples or {})
+        self.unreadable = {what: [*names] for what, names in (unreadable or {}).items()}
 
     @property
     def bytes(self) -> int:
@@ -191,43 +178,27 @@ class Sources(list[Source]):
         return sum(source.bytes for source in self)
 
 
-def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield lines about the files of folders that were skipped: how many of which kind, some names, how some could be read.
-
-    Args:
-        skipped: how many, by the ending of their names, "without ending", or the reason.
-        examples: names of some of those that were left out for their ending.
-    """
-    parts, ways = [], dict[str, str]()
-    for kind, number in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
-        names = examples.get(kind, ())
-        more = ", …" if len(names) < number else ""
-        parts.append(f"{number:,} {kind}" + (f" ({', '.join(names)}{more})" if names else ""))
-        if names and kind in ENDINGS and ENDINGS[kind].is_document and len(ways) < _SHOWN_WAYS:
-            ways.setdefault(ENDINGS[kind].title, way_to_read(ENDINGS[kind], names[0]))
-    if parts:
-        yield f"not read: {', '.join(parts)}"
-    if unknown := [kind for kind in examples if kind not in ENDINGS]:
-        kind = max(unknown, key=lambda one: skipped[one])
-        folder, slash, name = examples[kind][0].rpartition("/")
-        pattern = f"{folder.partition('/')[0]}/**/{f'*{kind}' if kind.startswith('.') else name}" if slash else name
-        pattern = examples[kind][0] if pattern.startswith("/") else pattern
-        yield f"if some of these files contain text, give them as sources too, for example {shlex.quote(pattern)}"
-    yield from (f"{kind}: {way}" for kind, way in ways.items())
-
-
-def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = False) -> Sources:
+def expand(
+    texts: Iterable[str],
+    *,
+    read_as: str = "auto",
+    parallel: bool = False,
+    unreadable: str = "auto",
+    include: Iterable[str] = (),
+) -> Sources:
     """Return the sources of text that the user's words name: files, folders, globs, "-", "python:PACKAGE".
 
-    Of a folder, all files whose names end in a known format are taken, those of its subfolders too; hidden ones never. With
-    `read_as` every file is read as this, and folders give all their files. `parallel` files of lines are two, and stay in the
-    order in which they are named.
+    Of a folder and its subfolders, files are taken whose names end in a known format, files without an ending that contain
+    text, and what `include` names, as the setting does; hidden ones never. With `read_as` every file is read as this, and
+    folders give all their files. `parallel` files of lines are two, and stay in the order in which they are named. As the
+    setting, `unreadable` says whether files that cannot be read are left out.
 
     Raises:
         InputError: nothing is there, or not in a format that can be read; not two files of lines.
         StorageError: no permission.
     """
-    finder, texts = _Finder("txt" if parallel else read_as), list(texts)
+    finder = _Finder("txt" if parallel else read_as, "error" if parallel else unreadable, include)
+    texts = list(texts)
     for text in texts:
         finder.add(text)
     if not finder.found:
@@ -236,11 +207,25 @@ def expand(texts: Iterable[str], *, read_as: str = "auto", parallel: bool = Fals
             f"only skipped files ({skipped})" if skipped else "no files",
             "put text files there, or give other sources",
         )
+        if finder.first_error is not None:  # which says more
+            raise finder.first_error
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)
     found = finder.named()
     if parallel:
         _require_two_files(texts, found, read_as)
-    return Sources(found, finder.skipped, finder.examples, is_sorted=not parallel)
+    return Sources(found, finder.skipped, finder.examples, unreadable=finder.unreadable, is_sorted=not parallel)
+
+
+def sources_of(texts: Iterable[str], settings: Any) -> Sources:
+    """Return the sources that the user's words name, by the settings of a stage that reads text.
+
+    Raises:
+        InputError, StorageError: as `expand` does.
+    """
+    wanted = {
+        name: getattr(settings, name) for name in ("parallel", "unreadable", "include") if hasattr(settings, name)
+    }
+    return expand(texts, read_as=getattr(settings, "format", "auto"), **wanted)
 
 
 def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> None:
@@ -265,32 +250,16 @@ def from_memory(rows: Any, name: str = "memory") -> Sources:
     return Sources([Source(name, "rows", "rows", rows=rows)], {})
 
 
-def fingerprint(sources: Iterable[Source], hash_file: Callable[[Path], str]) -> list[dict[str, str | int]]:
-    """Return name, bytes and BLAKE3 of each source.
-
-    `hash_file` gives the BLAKE3 of a file, in hex. A package has one hash over the sorted names and hashes of its Python
-    files. A stream has been hashed while it was read: ask after ingest.
-    """
-    entries: list[dict[str, str | int]] = []
-    for source in sources:
-        size, digest = source.bytes, ""
-        if source.is_read_once:
-            assert source.seen.is_whole, f"{source.name} has no fingerprint before it is read to the end"
-            size, digest = source.seen.bytes, source.seen.digest()
-        elif source.kind == "package":
-            files = find_package(source.name.removeprefix("python:"))
-            digest = blake3("".join(f"{one.relative}\0{hash_file(one.path)}\n" for one in files).encode()).hexdigest()
-        elif source.path is not None:
-            digest = hash_file(source.path)
-        entries.append({"name": source.name, "bytes": size, "blake3": digest})
-    return entries
-
-
 class _Finder:
     """The search for sources; a file that is named twice counts once."""
 
-    def __init__(self, read_as: str) -> None:
-        self.read_as = read_as
+    def __init__(self, read_as: str, unreadable: str, include: Iterable[str]) -> None:
+        from wordpipe.corpus.settings import parsed_includes
+
+        self.read_as, self._policy = read_as, unreadable
+        self._included = parsed_includes(include)
+        self.unreadable: dict[str, list[str]] = {}  # what is wrong → names
+        self.first_error: WordpipeError | None = None
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}  # of what was skipped: the first names of each kind
@@ -338,30 +307,50 @@ class _Finder:
             for match in matches:
                 self._add_path(Path(match), is_found=len(matches) > 1)
 
+    def _may_leave(self, *, is_found: bool) -> bool:
+        """True if a file that cannot be read is left out."""
+        return self._policy == "skip" or (self._policy == "auto" and is_found)
+
+    def _leave(self, error: WordpipeError, path: str | Path, *, is_found: bool = True) -> None:
+        """Leave out a file or folder that cannot be read. Raises the error where that is not wanted."""
+        if not self._may_leave(is_found=is_found):
+            raise error
+        self.first_error = self.first_error or error
+        self.unreadable.setdefault(error.what, []).append(shown_path(Path(path)))
+
     def _add_path(self, path: Path, *, is_found: bool = False) -> None:
         """Add a file or folder that the user named, or one of several that a pattern has `found`."""
         self._input = path
         if path.is_dir():
             if is_broken_artifact(path):
-                raise ArtifactError(
+                broken = ArtifactError(
                     "this folder contains tables of wordpipe, but no manifest; a broken artifact cannot be a source of text",
                     where=path,
                     hint=f"make the artifact again; to read its tables anyway, give the files: {path}/*.parquet",
                 )
+                self._leave(broken, path, is_found=is_found)
+                return
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)
-        if self.read_as == "auto" and known is None and suffix in ENDINGS:
+        if self.read_as == "auto" and known is None and suffix in ENDINGS and self._wanted(path) is None:
             if is_found:
                 self._skip(suffix, path)
                 return
             hint = way_to_read(ENDINGS[suffix], str(path))
-            raise InputError(f"wordpipe cannot read {suffix} files", where=path, expected=_known(), hint=hint)
+            error = InputError(f"wordpipe cannot read {suffix} files", where=path, expected=_known(), hint=hint)
+            self._leave(error, path, is_found=False)
+            return
         self._add_file(path, _IF_NAMED.get(suffix), is_found=is_found)
 
     def _add_folder(self, folder: Path) -> None:
         """Add the files of a folder and its subfolders whose endings are known; count the others."""
-        for where, folders, files in os.walk(folder, onerror=_cannot_list):
+
+        def note_unlisted(error: OSError) -> None:
+            what = StorageError("no permission to list this folder", where=error.filename, got=error.strerror)
+            self._leave(what, error.filename, is_found=Path(error.filename) != folder)
+
+        for where, folders, files in os.walk(folder, onerror=note_unlisted):
             found, folders[:] = sorted(folders), []
             for name in found:
                 if name.startswith("."):
@@ -379,11 +368,23 @@ class _Finder:
                 if path.name.startswith("."):
                     self.skipped["hidden"] += 1
                 elif not path.is_file():
-                    self.skipped["not a file"] += 1
-                elif known is None and self.read_as == "auto":
+                    self.skipped["not a file" if path.exists() else "broken link"] += 1
+                elif (
+                    known is None
+                    and self.read_as == "auto"
+                    and self._wanted(path) is None
+                    and not contains_text(path, suffix)
+                ):
                     self._skip(suffix or "without ending", path)
                 else:
                     self._add_file(path, is_found=True)
+
+    def _wanted(self, path: Path) -> str | None:
+        """Return the format of a file by `include`; "auto": recognised by name or content; None: the file is not included."""
+        for pattern, form in self._included.items():
+            if fnmatchcase(path.name, pattern) or ("/" in pattern and fnmatchcase(path.as_posix(), f"*{pattern}")):
+                return form
+        return None
 
     def _skip(self, kind: str, path: Path) -> None:
         """Count a file of a folder that is left out, with the names of the first ones."""
@@ -394,6 +395,13 @@ class _Finder:
 
     def _add_file(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
         """Add a file that can be read, as a source of its format."""
+        try:
+            self._add_readable(path, meant, is_found=is_found)
+        except (InputError, StorageError) as error:
+            self._leave(error, path, is_found=is_found)
+
+    def _add_readable(self, path: Path, meant: str | None = None, *, is_found: bool = False) -> None:
+        """Add a file as a source of its format. Raises InputError, StorageError: it cannot be read."""
         # only what can be read, to its end
         try:
             found = path.stat()
@@ -407,7 +415,8 @@ class _Finder:
             raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
         # what it is read as
         known, _, compression = _kind(path)
-        known = known or meant
+        known, wanted = known or meant, self._wanted(path) or "auto"
+        known = known if wanted == "auto" else wanted
         form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
         # a pipe has neither size nor stamp, and its compression is seen later
         if stat.S_ISFIFO(found.st_mode):
@@ -418,8 +427,9 @@ class _Finder:
             )
         else:
             source = Source(
-                name, "file", form, compression, path, found.st_size, unnamed, is_found, stamp=stamp_of(found)
-            )
+                name, "file", form, compression, path, found.st_size, unnamed, is_found, wanted != "auto",
+                stamp=stamp_of(found),
+            )  # fmt: skip
         # known by where it really is: a file named twice counts once
         key = os.path.realpath(path)
         if key not in self.found and path.is_absolute() and Path(name).is_absolute():
@@ -485,8 +495,3 @@ def _missing(text: str) -> InputError:
     return InputError(
         "the file or folder does not exist", where=text if len(text) <= 200 else f"{text[:199]}…", hint=hint
     )
-
-
-def _cannot_list(error: OSError) -> None:
-    """Raise StorageError: the files of a folder cannot be listed."""
-    raise StorageError("no permission to list this folder", where=error.filename, got=error.strerror)

@@ -395,15 +395,14 @@ def _refuse_circle(path: Iterable[str], again: str, config: Path) -> NoReturn:
     raise ConfigError("the stages depend on each other in a circle", where=config, got=" → ".join((*path, again)))
 
 
-def check_sources(given: list[str], places: list[str], names: set[str], read_as: str, *, parallel: bool) -> None:
+def check_sources(given: list[str], places: list[str], names: set[str], reading: Mapping[str, Any]) -> None:
     """Check that the sources of text in a config can be read; a name nearly a stage's counts as a misspelling.
 
     Args:
         given: as written.
         places: where each is, wherever the program works.
         names: of the stages.
-        read_as: the format.
-        parallel: whether two files of lines are wanted.
+        reading: how they are read, as for `expand`.
 
     Raises:
         WordpipeError: they are not.
@@ -418,7 +417,7 @@ def check_sources(given: list[str], places: list[str], names: set[str], read_as:
             and (hint := nearest(name, names)).startswith("did you mean")
         ):
             raise ConfigError("this name is neither a stage nor a file", where=name, hint=hint)
-    for source in expand(fetched(places), read_as=read_as, parallel=parallel):
+    for source in expand(fetched(places), **reading):
         if source.kind == "stream":
             hint = "save the text in a file first: the pipeline must be able to read its inputs again"
             raise ConfigError("a pipeline cannot read a pipe", where=source.name, hint=hint)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wordpipe.artifacts import InputEntry, Manifest, is_artifact, manifest_at, notes_of, recipe_of
-from wordpipe.corpus import Sources, expand
+from wordpipe.corpus import Sources, sources_of
 from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
 from wordpipe.pipeline.config import (
@@ -308,7 +308,11 @@ class Pipeline:
         for stage in stages:
             # what the stage reads and no stage makes
             checks = [(argument, [n for n in given if n not in names]) for argument, given in stage.given]
-            read_as, parallel = stage.settings.get("format", "auto"), stage.settings.get("parallel") is True
+            reading = {
+                "read_as": stage.settings.get("format", "auto"),
+                "parallel": stage.settings.get("parallel") is True,
+            }
+            reading["unreadable"] = stage.settings.get("unreadable", "auto")
             kinds_of = stage.command.load_settings().artifact_fields()
             try:
                 for argument, given in checks:
@@ -318,7 +322,7 @@ class Pipeline:
                     if argument.kinds and len(given) == 1 and is_artifact(Path(places[0])):
                         manifest_at(places[0], argument.kinds)  # type: ignore[arg-type]
                     elif argument.sources:
-                        check_sources(given, places, names, read_as, parallel=parallel)
+                        check_sources(given, places, names, reading)
                     elif argument.entry and not Path(fetched(places[0])).exists():
                         raise InputError("the file does not exist", where=given[0])
                 # artifacts that its settings name
@@ -419,7 +423,7 @@ class Pipeline:
             elif argument.entry:
                 entries.append(argument.load_entry()(fetched(several[0])))
             elif argument.sources:
-                entries += entries_of(_sources(several, settings))
+                entries += entries_of(_sources(several, settings), settings)
         for name, kinds in type(settings).artifact_fields().items():
             value = getattr(settings, name)
             if value is not None:
@@ -486,9 +490,7 @@ def settings_from_file(where: str, command: str) -> dict[str, Any]:
 
 def _sources(names: list[str], settings: Settings) -> Sources:
     """Return the sources that a stage reads."""
-    return expand(
-        fetched(names), read_as=getattr(settings, "format", "auto"), parallel=getattr(settings, "parallel", False)
-    )
+    return sources_of(fetched(names), settings)
 
 
 def _artifact_entry(path: str | Path) -> InputEntry:

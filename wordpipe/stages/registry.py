@@ -88,7 +88,8 @@ class Maker(Command):
     estimate: str  # module:function: what it takes of time, memory and disk
     example: str
     next: Callable[[Mapping[str, int]], str]
-    """Counts of the result → the command to suggest, {output} stands for its path; a second line is what is done then."""
+    """Counts of the result → the command to suggest, {output} stands for its path; a second line: what is done then, or "or: "
+    and another way."""
     shards: Callable[[Mapping[str, Any]], bool] = never
     """Settings → True if the work has shards, which `--engine ray` makes on several machines."""
     joined: bool = False  # several processes can make it together, which `--engine ray` starts
@@ -166,7 +167,7 @@ _MAKERS: tuple[Command, ...] = (
         shards=_always,
         example="wordpipe ingest data/sample -o run/corpus",
         next=_after(
-            "wordpipe tokenize {output} -o {parent}/tokens",
+            "wordpipe tokenize {output} -o {parent}/tokens\nor: wordpipe index {output} -o {parent}/words-index",
             **dict.fromkeys(_CHANGES, "wordpipe index {output} -o {parent}/words-index --update"),
             labels="wordpipe train classifier {output} --init MODEL -o {parent}/classifier",
             tags="wordpipe train tagger {output} --init MODEL -o {parent}/tagger",

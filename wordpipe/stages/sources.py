@@ -22,7 +22,7 @@ from wordpipe.artifacts import (
     is_artifact,
     why_unfinished,
 )
-from wordpipe.corpus import Source, Sources, fingerprint
+from wordpipe.corpus import Source, Sources
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError, StorageError
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.stages.job import PathLike
@@ -142,17 +142,24 @@ def refuse_headless(folder: Path) -> None:
         raise DamageError(what, where=folder, got=ours, hint=hint)
 
 
-def fingerprints(sources: Iterable[Source]) -> list[dict[str, str | int]]:
-    """Return name, bytes and BLAKE3 of each source of text, from the cache where files have not changed."""
+def fingerprints(sources: Iterable[Source], settings: Any = None) -> list[dict[str, str | int]]:
+    """Return name, bytes and BLAKE3 of each source of text, from the cache where files have not changed.
+
+    `settings` of `ingest` may say that files which cannot be read are left out.
+    """
+    from wordpipe.corpus import fingerprint, may_be_left  # a query needs no reader
+    from wordpipe.corpus.settings import IngestSettings
+
     cache = HashCache()
-    entries = fingerprint(sources, cache.hash_file)
+    settings = settings if isinstance(settings, IngestSettings) else IngestSettings()
+    entries = fingerprint(sources, cache.hash_file, lambda source: may_be_left(source, settings))
     cache.save()
     return entries
 
 
-def entries_of(sources: Sources) -> list[InputEntry]:
+def entries_of(sources: Sources, settings: Any = None) -> list[InputEntry]:
     """Return the manifest entries of sources: name, size and content hash. A stream must have been read before."""
-    return listed_entries(fingerprints(sources))
+    return listed_entries(fingerprints(sources, settings))
 
 
 def listed_entries(entries: list[dict[str, str | int]]) -> list[InputEntry]:

@@ -28,16 +28,15 @@ _SAID_DELIMITER = re.compile(
     r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
 )  # a first line that Excel reads and writes
 _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE)
-_OF_TEXT: dict[str, Any] = {"auto": "file", "section": "block"}  # documents of text without headings
 
 
 def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
     """Return the documents of plain text: the file, its blocks or its lines."""
-    source, settings = opened.source, opened.settings
+    source, settings, documents = opened.source, opened.settings, opened.documents_of_text()
     return text_records(
         opened.lines(_counting_lines(opened.blocks, source)),
         source=source.name,
-        documents=_OF_TEXT.get(settings.documents, settings.documents),
+        documents=documents,
         first_line_title=settings.first_line_title,
         newline=newline,
         max_bytes=settings.max_document_bytes,
@@ -203,7 +202,7 @@ def read_json_lines(opened: Opened) -> Iterator[Record]:
     head = _head(objects) if beginning is None else []
     if known := [one[2] for one in head or (_head(_objects(*beginning)) if beginning is not None else [])]:
         fields.choose_text(chain(*known), seen_fields(known, from_text=False))
-        some = known[:1] if fields.settings.bad_records == "fail" else known
+        some = known if fields.settings.bad_records == "skip" else known[:1]
         fields.require_text(dict.fromkeys(chain(*some)))
         fields.require_target(dict.fromkeys(chain(*known)))
         fields.choose_id(known)
@@ -403,7 +402,8 @@ def first_values(source: Source) -> list[dict[str, Any]]:
             found = _objects(lines, fields)
         else:
             rows = _csv_rows(lines, fields, longest) if source.format == "csv" else _tsv_rows(lines)
-            found = _named_cells(rows, _unique(next(rows, (0, []))[1]), fields, "the header")
+            names, is_header = fields.columns((first := next(rows, (1, [])))[1])
+            found = _named_cells(rows if is_header else chain([first], rows), _unique(names), fields, "the first line")
         return [values for _, _, values in _head(found)]
 
 

@@ -38,10 +38,10 @@ from wordpipe.corpus import (
     Source,
     Sources,
     SourceSummary,
-    expand,
     from_memory,
     in_pieces,
     source_parts,
+    sources_of,
 )
 from wordpipe.corpus.settings import NOTHING, IngestSettings
 from wordpipe.errors import ConfigError, InputError
@@ -175,8 +175,8 @@ def _find(job: Job, chosen: IngestSettings, names: list[str], rows: Any, name: s
     if chosen.parallel and rows is not None:
         hint = 'give each pair as {"text": …, "text_b": …}, and the option text_b="text_b"'
         raise ConfigError("parallel reads two text files, not records", got="records", hint=hint)
-    whole = expand(names, read_as=chosen.format, parallel=chosen.parallel) if rows is None else from_memory(rows, name)
-    prints = fingerprints([source for source in whole if not source.is_read_once])
+    whole = sources_of(names, chosen) if rows is None else from_memory(rows, name)
+    prints = fingerprints([source for source in whole if not source.is_read_once], chosen)
     total = whole.bytes if len(prints) == len(whole) else 0
 
     def report_look(done: int) -> None:
@@ -297,6 +297,7 @@ class _SourceLog:
 
     def add(self, source: SourceSummary, digest: str) -> None:
         """Add what a source with this digest gave."""
+        digest *= not source.has_changed
         self._given.append({"source": source.name, "digest": digest, "rows": source.rows, "told": source.ledger})
         if len(self._given) == _SOURCES_AT_ONCE:
             self.flush()
@@ -316,10 +317,8 @@ def _write_rows(job: Job, reader: Ingest, parts: Sequence[Sequence[Source]]) -> 
 def _record(job: Job, reader: Ingest, skipped: Mapping[str, int], chosen: IngestSettings) -> None:
     """Put counts, facts, notes and warnings of what was read into the job of `ingest`."""
     job.counts = dict(reader.counts)
-    job.facts |= {
-        **({"not_read": skipped} if skipped else {}),
-        **({"held_out": NOTHING} if reader.all_train else {}),
-    }
+    facts = {"not_read": skipped, "unreadable": reader.unreadable, "held_out": NOTHING if reader.all_train else ""}
+    job.facts |= {name: fact for name, fact in facts.items() if fact}
     if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are
         job.counts = {"pairs": job.counts.get("sentences", 0)} | job.counts
     for text in reader.notes:

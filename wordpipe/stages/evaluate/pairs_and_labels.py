@@ -295,6 +295,7 @@ def _record_rows(sources: Sequence[Source], settings: Seq2SeqEvaluationSettings)
     further = tuple(f"{name}:str" for name in [*more, *filter(None, [settings.prefix_field])])
     reading = IngestSettings.make({
         "text_field": settings.text_field or "text", "text_b": first, "id_field": "none", "bad_bytes": "fail",
+        "unreadable": "error",
         "metadata": further, "no_metadata": not further,
     })  # fmt: skip
     for source in sources:

@@ -8,7 +8,9 @@ is kept by the hash of its bytes.
 
 import json
 import os
+import re
 import secrets
+import shlex
 import shutil
 import sys
 import time
@@ -30,7 +32,8 @@ from wordpipe.artifacts import (
     parse_json_object,
     read_regular_file,
 )
-from wordpipe.corpus.settings import IngestSettings
+from wordpipe.corpus import Sources, lines_about_skipped, sources_of
+from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
 from wordpipe.search.settings import QueryOptions
@@ -49,6 +52,10 @@ _IN_USE_S = 600  # what was asked so shortly ago may be open in another process
 _PATIENCE_S = 3600  # to wait for another search that reads the same sources
 _LEFT_S = 86_400  # after which a stream that was not read to its end belongs to nobody
 _BLOCK = 1 << 20
+_SHOWN = 5  # names of files
+_OPTION = re.compile(r"--[a-z][a-z-]+")
+_FORMAT = re.compile(r"--format (\w[\w-]*)")  # of a source
+_JOINED = re.compile(r", (?:and|or) ")  # parts of a clause
 _LARGEST = 1 << 20  # bytes of what is kept about a search
 
 
@@ -118,7 +125,7 @@ def open_sources(
     if "-" in names and len(names) > 1:
         hint = "give - alone, or put the text of standard input into a file"
         raise ConfigError("standard input cannot be searched together with files", got=", ".join(names), hint=hint)
-    with storage_errors():
+    with storage_errors(), _hints_for_search():
         home = _home()
         if names == ["-"]:
             return _opened(_made_of_stream(home, settings, run), run)
@@ -128,6 +135,38 @@ def open_sources(
         except ArtifactError:  # damaged after it was made
             _remove(entry)
             return _opened(_made(home, names, settings, run), run)
+
+
+@contextmanager
+def _hints_for_search() -> Iterator[None]:
+    """Let the hint of an error in the block name only options that `search` has."""
+    try:
+        yield
+    except WordpipeError as error:
+        if error.hint is not None:
+            name = Path(error.where or "").name.partition(",")[0]
+            error.hint = _for_search(error.hint, name or "PATTERN") or None
+        raise
+
+
+def _for_search(text: str, name: str = "PATTERN") -> str:
+    """Return what `ingest` says, without the clauses that name an option which `search` does not have.
+
+    Args:
+        text: of a hint or a warning.
+        name: of the file that it is about; the format of answers is another option than that of files.
+    """
+    if "--" not in text and "wordpipe ingest" not in text:
+        return text
+    text = _FORMAT.sub(lambda found: f"--include {shlex.quote(f'{name}:{found[1]}')}", text)
+    known = {f"--{one.replace('_', '-')}" for one in OF_SEARCH}
+    clauses = []
+    for clause in text.split("; "):
+        parts = _JOINED.split(clause)
+        kept = [part for part in parts if known.issuperset(_OPTION.findall(part)) and "wordpipe ingest" not in part]
+        if kept[:1] == parts[:1]:
+            clauses.append(clause if kept == parts else kept[0])
+    return "; ".join(clauses)
 
 
 def _opened(entry: Path, run: RunOptions) -> OpenIndex:
@@ -204,19 +243,18 @@ def _key(*parts: Any) -> str:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `ingest` for a search: a document for each section or block; no record stops the reading."""
-    return {"valid": 0.0, "bad_records": "skip", "documents": "section", **given}
+    """Return the settings of `ingest` for a search: a document for each section or block; no file stops the reading."""
+    return {"valid": 0.0, "unreadable": "skip", "documents": "section", "empty_text": "fields", **given}
 
 
 def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) -> Path:
     """Return the folder of the cache that has the index of sources, as their files are now."""
-    from wordpipe.corpus import expand
-
     chosen = IngestSettings.make(_settings(given))
-    found = expand(names)
+    found = sources_of(names, chosen)
     standing = str(working_folder())
     entry = home / _key(standing, names, chosen.recipe())
-    if _is_current(entry, entries := entries_of(found)):
+    if _is_current(entry, entries := entries_of(found, chosen)):
+        _say_passed_over(found, entry, run)
         return entry
     with _locked(entry, run):
         if not _is_current(entry, entries):  # another process may have made it meanwhile
@@ -277,7 +315,8 @@ def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions,
     entry.mkdir(mode=0o700, exist_ok=True)
     known, has_index = (_is_whole(entry / name) for name in (_CORPUS, _INDEX))
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
-    corpus = ingest(names, output=entry / _CORPUS, run=replace(run, verify=False), **reading)
+    how = replace(run, verify=False, report=partial(_report_reading, run.report))
+    corpus = ingest(names, output=entry / _CORPUS, run=how, **reading)
     indexing = replace(run, verify=False, report=partial(_report_work, run.report))
     made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, endings="remove")  # nothing is measured
     with atomic_file(entry / _ABOUT) as file:
@@ -294,6 +333,29 @@ def _is_whole(artifact: Path) -> bool:
     if artifact.exists():
         shutil.rmtree(artifact)
     return False
+
+
+def _report_reading(report: Report, progress: Progress) -> None:
+    """Report the progress and what is said while sources are read, as far as it fits a search."""
+    if progress.note is not None:
+        note = _for_search(progress.note)
+        if not note or (note != progress.note and not progress.is_warning and "--include" not in note):
+            return  # a note about an option
+        progress = replace(progress, note=note)
+    report(progress)
+
+
+def _say_passed_over(found: Sources, entry: Path, run: RunOptions) -> None:
+    """Say what of the sources is not in an index of the cache, in a line or two: files of other kinds, unreadable files."""
+    lines = [*lines_about_skipped(found.skipped, found.examples, is_short=True)]
+    with suppress(ArtifactError), Artifact(entry / _CORPUS, ["corpus"], verify=False) as corpus:
+        unreadable = [name for names in corpus.manifest.facts.get("unreadable", {}).values() for name in names]
+        if unreadable:
+            files = "1 file could" if len(unreadable) == 1 else f"{len(unreadable):,} files could"
+            more = ", …" * (len(unreadable) > _SHOWN)
+            lines.append(f"{files} not be read: {', '.join(unreadable[:_SHOWN])}{more}")
+    for line in lines:
+        run.report(Progress("note", note=line))
 
 
 def _report_work(report: Report, progress: Progress) -> None:
