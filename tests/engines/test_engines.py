@@ -253,6 +253,27 @@ def test_a_large_file_is_read_in_pieces_to_the_same_bytes(ray_here, tmp_path, mo
         assert texts[row["source"].rpartition("/")[2]][row["line"] - 1] == row["text"].strip()
 
 
+def test_files_that_cannot_be_read_are_left_out_to_the_same_bytes(ray_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "PART_BYTES", 300)
+    (tmp_path / "in").mkdir()
+    for n in range(6):
+        (tmp_path / "in" / f"{n}.jsonl").write_text(
+            "".join(f'{{"text": "Bee {k} of {n}."}}\n{{bad\n' for k in range(9))
+        )
+        (tmp_path / "in" / f"{n}.txt.gz").write_bytes(b"this is no gzip")
+        (tmp_path / "in" / f"{n}.txt").write_bytes(f"Größe {n} der Bäume.".encode("cp1252"))
+    found = []
+    for name, run in (
+        ("one", RunOptions(workers=1)), ("two", RunOptions(workers=2)), ("ray", RunOptions(engine="ray")),
+    ):  # fmt: skip
+        made = wordpipe.ingest(tmp_path / "in", output=tmp_path / name, run=run)
+        found.append((made.digest, made.counts, made.warnings))
+    assert found[0] == found[1] == found[2]
+    assert made.counts["files_unreadable.the gz stream is damaged"] == 6
+    assert made.counts["files_decoded_from.cp1252"] == 6
+    assert made.counts["records_skipped_not_json"] == 54
+
+
 def test_ids_that_come_twice_are_read_in_one_process(ray_here, tmp_path, monkeypatch):
     monkeypatch.setattr(ingest, "PART_BYTES", 100)
     for name, text in (("a", "bees"), ("b", "wasps")):

@@ -191,9 +191,20 @@ def test_records_leave_by_a_condition(corpus):
     made = wordpipe.ingest(output="c", remove=True, where="year > '2000' and text like 'Boats%'")
     assert changes(made) == (0, 0, 0, 1)
     assert records_of().keys() == {"a", "c"}
-    assert changes(wordpipe.ingest(output="c", remove=True, where="id = 'b'")) == (0, 0, 0, 0)
+    with pytest.warns(wordpipe.WordpipeWarning, match="nothing was removed: the condition is true of no record"):
+        assert changes(wordpipe.ingest(output="c", remove=True, where="id = 'b'")) == (0, 0, 0, 0)
     with pytest.raises(ConfigError, match="does not fit the columns"):
         wordpipe.ingest(output="c", remove=True, where="yaer > '2000'")
+
+
+def test_who_removes_the_same_records_again_is_told_that_they_are_gone(corpus, cli):
+    Path("gone.txt").write_text("a\nb\n")
+    assert cli("ingest", "-o", "c", "--remove", "--ids", "gone.txt").code == 0
+    said = cli("ingest", "-o", "c", "--remove", "--ids", "gone.txt")
+    assert said.code == 0
+    assert "2 ids are not in the corpus: a, b" in said.err
+    assert "nothing was removed: no id is there" in said.err
+    assert records_of().keys() == {"c"}
 
 
 def test_a_text_without_an_id_stays_out_unless_it_changes(here):
@@ -229,6 +240,7 @@ def test_a_corpus_that_is_made_anew_says_what_it_forgets(corpus):
     [
         ({"where": "year > '1'"}, InputError, "all records would be removed"),
         ({"ids": []}, InputError, "there are no ids"),
+        ({"ids": ["x", "y"]}, InputError, "no record has one of these ids; got x, y"),
         ({}, ConfigError, "remove needs where or ids"),
         ({"where": "true", "ids": ["a"]}, ConfigError, "and not both"),
         ({"ids": ["a"], "update": True}, ConfigError, "give only one"),

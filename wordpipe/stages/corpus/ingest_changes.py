@@ -381,6 +381,7 @@ def plan_removal(job: Job, chosen: IngestSettings) -> Reading:
     if history.newest:
         job.facts["additions"] = history.newest
     # which documents leave
+    before = len(history.removed)
     wanted = None if chosen.ids is None else _ids_in(chosen.ids)
     fulfils = _rows_where(artifact, chosen.where) if wanted is None else None
     left = _note_removed(artifact, history.removed, wanted, fulfils)
@@ -392,6 +393,14 @@ def plan_removal(job: Job, chosen: IngestSettings) -> Reading:
         verb = "is" if len(missing) == 1 else "are"
         ids = "id" if len(missing) == 1 else "ids"
         job.warn(f"{len(missing):,} {ids} {verb} not in the corpus: {', '.join(missing[:_SHOWN])}{more}")
+        # ids that no record ever had are a mistake; those that were removed before are none
+        if len(missing) == len(wanted) and not any(history.removed.holds(own_id, b"") for own_id in missing):
+            what, hint = "no record has one of these ids", "wordpipe show says which columns the corpus has"
+            raise InputError(what, where=job.target, got=", ".join(missing[:_SHOWN]) + more, hint=hint)
+    if len(history.removed) == before:
+        job.warn(
+            "nothing was removed: " + ("the condition is true of no record" if wanted is None else "no id is there")
+        )
     kept = kept_sources(artifact, summaries, job.settings)
     sources = Sources([one.source for one in kept], {}, is_sorted=False)
     return Reading(sources, [summary.digest for summary in summaries], kept, history, Additions())
