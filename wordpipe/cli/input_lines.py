@@ -8,8 +8,9 @@ import select
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from difflib import get_close_matches
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +23,7 @@ from wordpipe.wording import is_unicode
 
 _LONGEST = 1 << 20  # characters of a line
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
+_ALIKE = 0.75  # of a word and the name of an index, so that it may be meant as one
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # as `surrogateescape` reads it
 
 
@@ -215,9 +217,33 @@ def refuse_words_of_question(question: str, source: tuple[str, ...]) -> None:
     ]
     words = there.index(True) if True in there else 0
     if words and not any(map(has_magic, source[:words])):
-        meant = shlex.join(["wordpipe", "search", " ".join([question, *source[:words]]), *source[words:]])
+        plain = " ".join("-" + one[1:] if one.startswith("−") else one for one in (question, *source[:words]))
+        meant = shlex.join(["wordpipe", "search", plain, *source[words:]])
         what = "the file or folder does not exist"
-        raise InputError(what, where=source[0], hint=f"if it is a word of the question, use quotes: {meant}")
+        raise InputError(
+            what, where=source[0].replace("−", "-", 1), hint=f"if it is a word of the question, use quotes: {meant}"
+        )
+
+
+def refuse_missing(indexes: Sequence[Path], text: tuple[str, ...]) -> None:
+    """Refuse a first word that is the path of no index, though more follow; say it of one that may be meant as a path.
+
+    A word with a slash (TCP/IP) is a path only if its folder is there.
+
+    Raises:
+        ArtifactError: the path does not exist.
+    """
+    from wordpipe.errors import ArtifactError
+
+    if len(text) < 2 or " " in text[0] or os.path.lexists(text[0]):
+        return
+    path = Path(text[0])
+    if text[0].startswith(("/", "./", "../")) or (len(path.parts) > 1 and path.parent.is_dir()):
+        asked = shlex.quote(" ".join(text[1:]))
+        hint = f"if it is a word of the question, use quotes: {shlex.quote(' '.join(text))}; to leave it out: {asked}"
+        raise ArtifactError("the artifact does not exist", where=path, hint=hint)
+    if len(path.parts) > 1 or get_close_matches(str(path), [str(one) for one in indexes], 1, _ALIKE):
+        say(f"{escaped(str(path))} is no index: it is searched for as a word of the question")
 
 
 def usual_source() -> str:

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
-from wordpipe.cli.input_lines import given_lines, is_prompt, refuse_words_of_question, together, usual_source
+from wordpipe.cli.input_lines import (
+    given_lines,
+    is_prompt,
+    refuse_missing,
+    refuse_words_of_question,
+    together,
+    usual_source,
+)
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
@@ -110,6 +117,7 @@ def _several(artifact: Path, text: tuple[str, ...]) -> tuple[list[Path], tuple[s
     indexes = [artifact]
     while text and is_artifact(Path(text[0])) and _is_index(Path(text[0])) and _is_index(indexes[-1]):
         indexes, text = [*indexes, Path(text[0])], text[1:]
+    refuse_missing(indexes, text)
     return indexes, text
 
 
@@ -151,9 +159,14 @@ def print_answers(
         WordpipeError: the only query cannot be asked.
     """
     from wordpipe.errors import NothingFound
+    from wordpipe.stages import changed_input
 
     text = tuple(one.replace("−", "-", 1) if one.startswith("−") else one for one in text)
     opened.check(options)
+    for part in () if quiet else getattr(opened, "parts", [opened]):
+        if (changed := changed_input(part.artifact)) is not None:
+            said = f"{os.path.relpath(changed)} has changed since the index {part.path} was made"
+            say(f"{escaped(said)}; to bring the index up to date, make it again with --update")
     # queries are answered together, as many as have come; None: there is none, and a condition alone lists rows
     lines = _lines(opened, text, queries, options, quiet=quiet)
     asked = None if lines is None else together(map(str.strip, lines), text, queries, _AT_ONCE)

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from wordpipe.search.lexical.bm25 import RELATED, LexicalIndex
     from wordpipe.search.lexical.letters import folded, without_particle
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
-    from wordpipe.search.lexical.spelling import Speller, WordTable, slips_between, slips_of_all
+    from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure, slips_between, slips_of_all
     from wordpipe.search.lexical.word_lookup import LEXICAL
     from wordpipe.search.lexical.words_in_fields import FieldWord, WordsInFields, without_words
     from wordpipe.search.matching import Searched, field_kind, field_mask, number_in, rows_matching

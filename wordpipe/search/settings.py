@@ -40,6 +40,7 @@ _LISTS = "Lists (ivf-pq)"
 
 Unit = Literal["sentence", "document", "window"]
 _WINDOW = 128  # words
+_MINUS = ("-", "−")  # of a descending order; a shell may have written it as the second
 
 
 def unit_setting(default: Unit) -> Any:
@@ -141,11 +142,13 @@ def days_of(time: str) -> float:
 def sort_key(sort: str) -> tuple[str, bool]:
     """Return the field by which the rows that a query finds are sorted, and whether the largest value comes first.
 
-    >>> sort_key("year:desc"), sort_key("year"), sort_key("odd:name")
-    (('year', True), ('year', False), ('odd:name', False))
+    >>> sort_key("year:desc"), sort_key("year"), sort_key("odd:name"), sort_key("-year"), sort_key("-odd:asc")
+    (('year', True), ('year', False), ('odd:name', False), ('year', True), ('-odd', False))
     """
     name, sign, order = sort.rpartition(":")
-    return (name, order == "desc") if sign and order in ("asc", "desc") else (sort, False)
+    if sign and order in ("asc", "desc"):
+        return name, order == "desc"
+    return (sort[1:], True) if sort[:1] in _MINUS and sort[1:] else (sort, False)
 
 
 class ClusterSettings(Settings):
@@ -324,8 +327,8 @@ class QueryOptions(Settings):
     )
     sort: str | None = setting(
         None,
-        "sort the matching rows by this field, rows without a value last; FIELD:desc: the largest value first; rows match if "
-        "they contain a word of the query and fulfil its operators and the condition",
+        "sort the matching rows by this field, rows without a value last; FIELD:desc or -FIELD: the largest value first; "
+        "rows match if they contain a word of the query and fulfil its operators and the condition",
         metavar="FIELD",
     )
     newer_better: str | None = setting(

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from wordpipe.stages.registry import COMMANDS, GROUPS, TABLE, Argument, Maker, load_named, public_names
     from wordpipe.stages.search.answer_list import CsvAnswers, csv_line, less_related_from
     from wordpipe.stages.search.asked_query import ChosenMode, QueryResult, choose_modes
-    from wordpipe.stages.search.index_in_folder import CONFIG, index_in
+    from wordpipe.stages.search.index_in_folder import CONFIG, changed_input, index_in
     from wordpipe.stages.search.index_lexical import QUERIES_MEASURED
     from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex
     from wordpipe.stages.search.opened_words_and_tables import (

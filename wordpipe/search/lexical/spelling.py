@@ -16,6 +16,7 @@ from wordpipe.search.lexical.postings import Int32s, Terms
 
 _SHORTEST, _LONGEST = 4, 32  # letters of a word that is corrected
 _TWO_SLIPS = 6  # letters of a word in which two letters may be wrong
+_SURE_TWO_SLIPS, _SURE_BEGIN = 8, 6  # letters of a word that is replaced with two slips; at whose first letter one is
 _LEAST_PART = 3  # letters of each half of a word that was written without its space
 _SHOWN = 3  # words that are offered for another
 _FEW = 8  # words that are compared one by one
@@ -162,6 +163,24 @@ class Speller:
                 letters_H = np.bitwise_or.reduceat(bits, starts_H - starts_H[0])
             self._heads[first] = slice(begin, end), lengths_H, letters_H
         return self._heads[first]
+
+
+def is_sure(word: str, meant: str) -> bool:
+    """True if a folded word is so near to another that a search may take the other in its place; else it is only offered.
+
+    A short word is one slip from many words. Two slips need a word of eight letters, another first letter one of six; of four
+    letters two may only be in the wrong order.
+
+    >>> is_sure("kuberntes", "kubernetes"), is_sure("denied", "derived"), is_sure("bess", "less"), is_sure("tabel", "table")
+    (True, False, False, True)
+    """
+    if " " in meant:  # two words with the space between them
+        return True
+    if slips_between(word, meant, 1) > 1:
+        return len(word) >= _SURE_TWO_SLIPS
+    if word[:1] != meant[:1]:
+        return len(word) >= _SURE_BEGIN
+    return len(word) > _SHORTEST or sorted(word) == sorted(meant)
 
 
 def _is_letters(word: str) -> bool:

@@ -22,12 +22,14 @@ from wordpipe.search import (
     SearchMode,
     WordsInFields,
     field_kind,
+    folded,
+    is_sure,
     read_question,
     rows_matching,
     without_words,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.search.row_facts import fields_used
+from wordpipe.stages.search.row_facts import fields_used, rows_of_id
 
 Mask = npt.NDArray[np.bool_]
 
@@ -139,11 +141,8 @@ class AskedRows:
         may_be_id = "id" in self.fields and _ID.fullmatch(text) and not (text.isdecimal() and self.lexical.knows(text))
         if not may_be_id:
             return None
-        import pyarrow.compute as pc
-
-        is_it = pc.equal(self.field_values("id").cast(pa.string()), text).fill_null(False)
-        found_N: Mask = is_it.to_numpy()
-        return found_N if found_N.any() else None
+        found_N = rows_of_id(self.field_values("id"), text)
+        return _first_alone(found_N) if found_N.any() else None
 
     def _unfinished(self, question: Question, *, still_typed: bool) -> tuple[str, list[str]]:
         """Return the finished words of a question, and the beginnings of words.
@@ -164,9 +163,11 @@ class AskedRows:
         In its place, None stands for all words that begin with the typed one, which is then unfinished rather than
         misspelt. A typed word for which there is neither is left out.
         """
-        strangers = self.lexical.strangers(text)
-        found: dict[str, str | None] = {word: near[0] for word, near in strangers.items() if near and word not in fixed}
-        begun = (word for word in strangers if len(word) >= _LEAST_BEGUN and word not in fixed)
+        strangers = {word: near for word, near in self.lexical.strangers(text).items() if word not in fixed}
+        found: dict[str, str | None] = {
+            word: near[0] for word, near in strangers.items() if near and is_sure(folded(word), folded(near[0]))
+        }
+        begun = (word for word in strangers if len(word) >= _LEAST_BEGUN)
         return found | {word: None for word in begun if self.lexical.completions(word, 1)}
 
     def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
@@ -198,6 +199,13 @@ class AskedRows:
                 self._remembered.pop(next(iter(self._remembered)))
             self._remembered[clause] = found
         return found
+
+
+def _first_alone(rows_N: Mask) -> Mask:
+    """Return the first of some rows alone: of windows of one record one is enough."""
+    first_N = np.zeros_like(rows_N)
+    first_N[int(rows_N.argmax())] = True
+    return first_N
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from wordpipe.artifacts import MANIFEST, Artifact, has_vectors, is_artifact, read_regular_file
+from wordpipe.artifacts import MANIFEST, Artifact, has_vectors, is_artifact, manifest_at, read_regular_file
 from wordpipe.errors import ArtifactError, WordpipeError
 from wordpipe.storage import url_of
 
@@ -16,6 +16,8 @@ _BEST, _FIRST = "index", "words-index"  # as the stages of a new project are cal
 _RUN = "run"  # where a config does not say otherwise
 _LONGEST = 16 << 20  # bytes of a config
 _LOOKED_AT = 1_000  # artifacts
+_MOST_READ = 1 << 20  # bytes of a manifest that is read only to see whether an input has changed
+_FARTHEST = 2  # inputs from an index to its corpus: sentences, corpus
 
 
 def index_in(folder: Path) -> Path:
@@ -70,3 +72,28 @@ def _workdir(project: Path) -> Path:
         if isinstance(workdir, str):
             return project / workdir
     return project / _RUN
+
+
+def changed_input(index: Artifact) -> Path | None:
+    """Return the sentences or the corpus of which an index was made, if these have changed since; None otherwise.
+
+    Only their manifests are read. What is no longer there, or is large or at a URL, counts as unchanged.
+    """
+    place, manifest = index.place, index.manifest
+    if index.kind != "index" or url_of(str(place)) is not None:
+        return None
+    for _ in range(_FARTHEST):
+        entry = next((one for one in manifest.inputs if one.kind in ("sentences", "corpus") and one.path), None)
+        if entry is None or url_of(str(entry.path)) is not None:
+            return None
+        path = place.absolute().parent / str(entry.path)
+        try:
+            if (path / MANIFEST).stat().st_size > _MOST_READ:
+                return None
+            found = manifest_at(path)
+        except (WordpipeError, OSError):
+            return None
+        if found.kind == entry.kind and found.digest != entry.digest:
+            return path
+        place, manifest = path, found
+    return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from wordpipe.artifacts import (
     row_count,
 )
 from wordpipe.encoders import ENCODER_FILE, EncodedBatch, TextEncoder, explained_cosine, load_facts
-from wordpipe.errors import ArtifactError, ConfigError, NothingFound
+from wordpipe.errors import ArtifactError, ConfigError, NothingFound, shortened
 from wordpipe.search import (
     FEEDBACK,
     LEXICAL,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _BUILD_AGAIN = "build the index again with: wordpipe index"
+_SHOWN = 60  # characters of a query in a message
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
 
@@ -163,7 +165,9 @@ class OpenTextIndex(OpenIndex):
 
     def asked(self, text: str, options: QueryOptions) -> Asked:
         """Return a query as it is searched for: its operators, its words corrected; see `AskedRows`."""
-        return self.asked_rows.read(text, options) if self._has_words else Asked(text, text)
+        asked = self.asked_rows.read(text, options) if self._has_words else Asked(text, text)
+        said = self.row_facts.remark(options)
+        return replace(asked, remarks=(*asked.remarks, said)) if said else asked
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
@@ -292,6 +296,16 @@ class OpenTextIndex(OpenIndex):
                 if self._rows_where(condition).any():
                     hint = f'a record has this id; to see the record, use --where "{condition}"'
                     return NothingFound("nothing was found", hint=hint)
+        # Small words alone were asked for.
+        if (
+            self._has_words
+            and options.mode != "dense"
+            and any(map(str.isalnum, asked))
+            and not self.lexical.analyser(asked)
+        ):
+            what = f"nothing was found: {shortened(asked, _SHOWN)} is so common that it is not searched"
+            hint = "use more words; to list the texts that contain the words, put them into quotes: '\"…\"'"
+            return NothingFound(what, hint=hint)
         # The operators of the query allow no row.
         if asked.strip() and (found := self.asked(printable(asked), options)).rows is not None and not found.rows.any():
             what = "nothing was found: no row fulfils all operators of the query"

@@ -92,6 +92,18 @@ class RowFacts:
             parts.append(np.log2(self._boosts(options.boost)))
         return np.sum(parts, axis=0) if parts else None
 
+    def remark(self, options: QueryOptions) -> str:
+        """Return what must be said of the dates by which newer rows are ranked higher: that most rows have none."""
+        if not options.newer_better:
+            return ""
+        is_dated_N = self._ages(options.newer_better)[1]
+        dated, rows = int(is_dated_N.sum()), len(is_dated_N)
+        return (
+            ""
+            if 2 * dated > rows
+            else f"newer_better: {dated:,} of {rows:,} rows have a date in {options.newer_better}"
+        )
+
     def explained(self, options: QueryOptions, row: int) -> dict[str, dict[str, Any]]:
         """Return by what the score of a row is multiplied, and why: `newer` and `boost`, as far as they are asked for."""
         found: dict[str, dict[str, Any]] = {}
@@ -314,17 +326,23 @@ def rows_of_condition(artifact: Artifact, rows: "RowFilter", condition: str) -> 
 
 def row_of_id(artifact: Artifact, columns: "FieldColumns", record_id: str) -> int:
     """Return the first row of an opened index whose record came with this id. Raises InputError: no record has the id."""
-    import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
-
     stored = visible_columns(read_schema(artifact, "index"))
     name = next((shown for shown, column in stored.items() if column == "record_id"), None)
     if name is None:
         hint = "give the row number instead"
         raise InputError("the records of the index have no ids", where=artifact.path, hint=hint)
-    row = pc.index(pc.cast(columns.values(name), pa.string()), pa.scalar(record_id, pa.string())).as_py()
-    if row < 0:
+    rows = np.flatnonzero(rows_of_id(columns.values(name), record_id))
+    if not len(rows):
         raise InputError("no record has this id", where=artifact.path, got=record_id)
-    return int(row)
+    return int(rows[0])
+
+
+def rows_of_id(ids: pa.ChunkedArray, record_id: str) -> Mask:
+    """Return the rows of the record that has an id as it is written, (N,): a document of several windows has several rows."""
+    import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
+
+    found_N: Mask = pc.equal(ids.cast(pa.string()), record_id).fill_null(False).to_numpy()
+    return found_N
 
 
 def fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
