@@ -43,7 +43,7 @@ _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings les
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
-    "line", "anchor", "place", "see_also", "split", "explain", "related", "metadata",
+    "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata",
 }  # fmt: skip
 _LESS_RELATED = "— less related: less than half of the words of the query —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
@@ -353,7 +353,7 @@ def styled(line: Segments) -> str:
 
 def place_of(hit: Mapping[str, Any]) -> str:
     """The place of an answer, as far as it is known; empty where it has no source."""
-    return escaped(shown_place(str(hit["source"]), hit.get("anchor"), hit["line"])) if hit.get("source") else ""
+    return escaped(shown_place(str(hit["source"]), hit.get("anchor"), hit.get("passage_line", hit["line"]))) if hit.get("source") else ""
 
 
 def user_id(hit: Mapping[str, Any]) -> str:

@@ -250,7 +250,7 @@ def csv_line(values: Sequence[Any]) -> str:
 
 def csv_place(hit: Mapping[str, Any]) -> str:
     """Return the place of a hit for CSV; empty where it has no source."""
-    return shown_place(str(hit["source"]), hit.get("anchor"), hit["line"]) if hit.get("source") else ""
+    return shown_place(str(hit["source"]), hit.get("anchor"), hit.get("passage_line", hit["line"])) if hit.get("source") else ""
 
 
 def _cell(value: Any) -> Any:

@@ -7,17 +7,28 @@ worth more than one of them three times.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Any
 
 from wordpipe.search import Analyser
 
 _SENTENCE = re.compile(r"(?<=[.!?…:;])\s+(?=\S)|\n\s*(?=\S)|(?<=[。！？])")
+_RUN = re.compile(r"\S+")
 _GAP = re.compile(r"\s+")
 
 Place = tuple[int, int, str]
 """Where a stem stands in a text: its first character, the one after its last, and the stem."""
+
+
+_RUNS = 4_096  # texts without spaces whose words are remembered for one query
+_NEAR_CHARS = 200  # of the passage whose line is the place of an answer
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
+_OF_LINES = re.compile(
+    r"[^.]+|.*\.(?:txt|text|log)", re.IGNORECASE
+)  # names of files whose texts are lines as they stand there
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,40 @@ class PassageFinder:
                 weightiest counts half as much as the query's weightiest.
         """
         return best_passage(text, self._places(text, strongest), self._all_weights(strongest), room)
+
+    def line_of(self, hit: Mapping[str, Any]) -> int | None:
+        """Return the line of the file in which the best passage of a hit has the query's first word.
+
+        None where the lines of the text are not lines of the file, as those of a record's field, or no word of the query
+        stands in the text.
+        """
+        text, name = str(hit.get("text") or ""), _PACKED.sub("", str(hit.get("source") or "").rpartition("/")[2])
+        if "\n" not in text or hit.get("metadata") or hit.get("anchor") or not _OF_LINES.fullmatch(name):
+            return None
+        marks = best_passage(text, [*self._quick_places(text)], self._weights, _NEAR_CHARS).marks
+        return int(hit["line"]) + text.count("\n", 0, marks[0][0]) if marks else None
+
+    def _quick_places(self, text: str) -> Iterator[Place]:
+        """Yield the places of the query's words in a text, without those that a line end parts: in a quarter of the time.
+
+        A run of ASCII in which no word begins as a word of the query begins is not analysed.
+        """
+        for run in _RUN.finditer(text):
+            at = run.start()
+            for one, end, stem in self._of_run(run[0]):
+                yield at + one, at + end, stem
+
+    @cached_property
+    def _of_run(self) -> Callable[[str], list[Place]]:
+        """A function from a text without spaces to the places of the query's words in it."""
+        places, weights = self._analyser.places, self._weights  # not this object, which would keep itself in memory
+        first = "".join(
+            {word[0] for stem, asked in self.words.items() for word in (stem.lower(), asked.lower()) if word}
+        )
+        begins = re.compile(rf"(?<![^\W_])[{re.escape(first)}]|[^\x00-\x7f]" if first else "(?!)", re.IGNORECASE)
+        return lru_cache(_RUNS)(
+            lambda run: [one for one in places(run) if one[2] in weights] if begins.search(run) else []
+        )
 
     def marks(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the places of the query's words in all of a text."""

@@ -152,6 +152,17 @@ class OpenTextIndex(OpenIndex):
             ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
         """
         asked = [self.asked(printable(text), options) for text in texts]
+        results = self._results(asked, k, options)
+        for result in results:
+            # where the best passage of a long text stands in its file
+            finder = self.passages(result.searched or result.query) if result.hits else None
+            for hit in result.hits:
+                if finder and (line := finder.line_of(hit)) is not None:
+                    hit["passage_line"] = line
+        return results
+
+    def _results(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
+        """Return the k best hits for each query as it is searched for."""
         if options.sort:
             return [sorted_answers(self, one, k, options) for one in asked]
         found: dict[int, QueryResult] = {}

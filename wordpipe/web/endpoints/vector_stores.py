@@ -39,7 +39,7 @@ _MOST = 200  # filters in all
 _LONGEST_LIST = 500  # values of in, nin
 _LONGEST_TEXT = 10_000  # characters of a value
 _BITS = 127  # of a whole number
-_OURS = ("title", "line", "anchor", "place", "doc_id", "row", "word", "count", "split")
+_OURS = ("title", "line", "passage_line", "anchor", "place", "doc_id", "row", "word", "count", "split")
 
 
 _FOUND = Answer("Found", fields({

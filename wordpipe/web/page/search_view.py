@@ -216,7 +216,7 @@ def _hit(
 
 def _place(hit: Mapping[str, Any]) -> str:
     """Return where a hit stands: its page, slide or cell, else its source and line."""
-    return str(hit.get("place") or shown_place(str(hit.get("source") or ""), None, hit.get("line")))
+    return str(hit.get("place") or shown_place(str(hit.get("source") or ""), None, hit.get("passage_line", hit.get("line"))))
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:

@@ -39,7 +39,8 @@ function alike(some, others) {
 // One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
 export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
-  const place = hit.place ?? (hit.line === null || hit.line === undefined ? String(hit.source ?? "") : `${hit.source}:${hit.line}`);
+  const line = hit.passage_line ?? hit.line;
+  const place = hit.place ?? (line === null || line === undefined ? String(hit.source ?? "") : `${hit.source}:${line}`);
   const body = make("p", {class: "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1"});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
