@@ -89,7 +89,7 @@ class PassageFinder:
 
     @cached_property
     def _of_run(self) -> Callable[[str], list[Place]]:
-        """A function from a text without spaces to the places of the query's words in it."""
+        """A function from a text without spaces to the places of the query's words in this text."""
         places, weights = self._analyser.places, self._weights  # not this object, which would keep itself in memory
         first = "".join(
             {word[0] for stem, asked in self.words.items() for word in (stem.lower(), asked.lower()) if word}
