@@ -59,6 +59,16 @@ def place_of(row: "Mapping[str, Any]") -> dict[str, str]:
     return {} if source is None or place_in_file(anchor) is None else {"place": shown_place(source, anchor, None)}
 
 
+def place_of_hit(hit: "Mapping[str, Any]") -> str:
+    """Return the place of an answer, with the line of its best passage where that is known; empty where it has no source.
+
+    >>> place_of_hit({"source": "a.log", "line": 3, "passage_line": 9}), place_of_hit({"text": "tides"})
+    ('a.log:9', '')
+    """
+    line = hit.get("passage_line", hit.get("line"))
+    return shown_place(str(hit["source"]), hit.get("anchor"), line) if hit.get("source") else ""
+
+
 def place_in_file(anchor: str | None) -> str | None:
     """Return what is shown behind the name of a file for an anchor that names a place of a kind in `PLACES`, else None.
 

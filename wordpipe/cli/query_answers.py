@@ -23,7 +23,7 @@ from wordpipe.cli.output import (
     safe_text,
     wrapped_words,
 )
-from wordpipe.wording import shown_place
+from wordpipe.wording import place_of_hit
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -353,7 +353,7 @@ def styled(line: Segments) -> str:
 
 def place_of(hit: Mapping[str, Any]) -> str:
     """The place of an answer, as far as it is known; empty where it has no source."""
-    return escaped(shown_place(str(hit["source"]), hit.get("anchor"), hit.get("passage_line", hit["line"]))) if hit.get("source") else ""
+    return escaped(place_of_hit(hit))
 
 
 def user_id(hit: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from wordpipe.search import RELATED, Hits, LexicalIndex, Result, best_of, weighe
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
-from wordpipe.wording import safe_text, shown_place
+from wordpipe.wording import place_of_hit, safe_text
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.query import OpenTextIndex
@@ -231,7 +231,7 @@ class CsvAnswers:
     def _cells(self, query: str, hit: Mapping[str, Any]) -> list[Any]:
         """Return the values of the columns for one hit."""
         score = None if hit.get("score") is None else round(float(hit["score"]), _DIGITS)
-        own = {**hit, "score": score, "place": csv_place(hit)}
+        own = {**hit, "score": score, "place": place_of_hit(hit)}
         metadata = hit.get("metadata") or {}
         values = [own.get(name) for name in self._own] + [metadata.get(name) for name in self._fields]
         return [*([query] if self._titled else []), *values, *([hit.get("explain")] if self._explained else [])]
@@ -246,11 +246,6 @@ def csv_line(values: Sequence[Any]) -> str:
     line = io.StringIO()
     csv.writer(line).writerow([_cell(value) for value in values])
     return line.getvalue()
-
-
-def csv_place(hit: Mapping[str, Any]) -> str:
-    """Return the place of a hit for CSV; empty where it has no source."""
-    return shown_place(str(hit["source"]), hit.get("anchor"), hit.get("passage_line", hit["line"])) if hit.get("source") else ""
 
 
 def _cell(value: Any) -> Any:

@@ -78,7 +78,7 @@ class PassageFinder:
         return int(hit["line"]) + text.count("\n", 0, marks[0][0]) if marks else None
 
     def _quick_places(self, text: str) -> Iterator[Place]:
-        """Yield the places of the query's words in a text, without those that a line end parts: in a quarter of the time.
+        """Yield the places of the query's words in a text, without those that a line end parts: in a third of the time.
 
         A run of ASCII in which no word begins as a word of the query begins is not analysed.
         """

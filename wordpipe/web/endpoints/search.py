@@ -29,8 +29,8 @@ _HIT = fields(
     {"rank": {"type": "integer", "minimum": 1}, "score": NUMBER, "row": {"type": "integer", "minimum": 0}},
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
-        "count": WHOLE, "source": TEXT, "line": WHOLE, "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT, "split": TEXT,
-        "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT,
+        "count": WHOLE, "source": TEXT, "line": WHOLE, "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT,
+        "split": TEXT, "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT,
     },
     closed=False,
 )  # fmt: skip

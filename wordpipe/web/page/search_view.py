@@ -12,7 +12,7 @@ from typing import Any
 
 from wordpipe.stages import less_related_from
 from wordpipe.web.page.parts import Inner, Markup, artifact_choice, hidden, options, over_texts, problem, tag, url
-from wordpipe.wording import shown_place
+from wordpipe.wording import place_of_hit
 
 K = 10  # hits at first
 PASSAGE = 320  # characters shown of a hit
@@ -216,7 +216,7 @@ def _hit(
 
 def _place(hit: Mapping[str, Any]) -> str:
     """Return where a hit stands: its page, slide or cell, else its source and line."""
-    return str(hit.get("place") or shown_place(str(hit.get("source") or ""), None, hit.get("passage_line", hit.get("line"))))
+    return place_of_hit({**hit, "anchor": hit.get("anchor") if hit.get("place") else None})  # a name in a page is a link there
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
