@@ -142,7 +142,7 @@ _MALFORMED: dict[str, tuple[str, bytes, Collection[int]]] = {
     "utf-32": ("a.txt", _TEXT.encode("utf-32"), {0}),
     "utf-16-unmarked": ("a.txt", _TEXT.encode("utf-16-le"), {0}),
     "dos-end": ("a.txt", b"A note.\r\n\x1a", {0}),
-    "mail": ("a.txt", b"Received: from x\nSubject: y\nMIME-Version: 1.0\n\nHay.\n", _INPUT),
+    "mail": ("a.txt", b"Received: from x\nSubject: y\nMIME-Version: 1.0\n\nHay.\n", {0}),
     "notebook": ("a.json", b'{"cells": [{"cell_type": "code"}], "nbformat": 4}', _INPUT),
     "rule-first": ("a.md", b"---\n\n## Votes\n\nAll for it.\n\n---\n", {0}),
     "front-matter-deep": ("a.md", b"---\na: " + b"[" * _DEEP + b"\n---\nText.\n", {0}),
