@@ -216,7 +216,9 @@ def _hit(
 
 def _place(hit: Mapping[str, Any]) -> str:
     """Return where a hit stands: its page, slide or cell, else its source and line."""
-    return place_of_hit({**hit, "anchor": hit.get("anchor") if hit.get("place") else None})  # a name in a page is a link there
+    return place_of_hit(
+        {**hit, "anchor": hit.get("anchor") if hit.get("place") else None}
+    )  # a name in a page is a link there
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
