@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from glob import has_magic
+from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -21,9 +22,15 @@ from wordpipe.cli.output import escaped, say
 from wordpipe.storage import url_of
 from wordpipe.wording import is_unicode
 
+if TYPE_CHECKING:
+    from wordpipe.errors import ArtifactError
+
 _LONGEST = 1 << 20  # characters of a line
 _ENDLESS = 64 << 20  # characters after which a line is taken for one without an end
 _ALIKE = 0.75  # of a word and the name of an index, so that it may be meant as one
+_LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
+_SAID = 1_000  # characters of a path in an error
+_SHOWN = 60  # of a question in a hint
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # as `surrogateescape` reads it
 
 
@@ -223,6 +230,41 @@ def refuse_words_of_question(question: str, source: tuple[str, ...]) -> None:
         raise InputError(
             what, where=source[0].replace("−", "-", 1), hint=f"if it is a word of the question, use quotes: {meant}"
         )
+
+
+def no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
+    """Return the error for a path where nothing is, which may be the question; its hint names the only index in ./run."""
+    from wordpipe.artifacts import MANIFEST, Artifact
+    from wordpipe.errors import ArtifactError, shortened
+    from wordpipe.stages import index_in
+
+    # the index that may be meant
+    found: list[Path] = []
+    for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
+        with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
+            found.append(artifact.path)
+    meant = [one for one in found if text and one.name == str(path)]
+    with suppress(ArtifactError):
+        meant = meant or [one for one in [index_in(Path("run"))] if one in found]
+    index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
+    is_words = re.search("word|vec", path.name.lower()) and "index" not in path.name.lower()
+    maker, what = ("train word2vec", "word vectors") if is_words else ("index", "an index")
+    made = "" if found else f"; to make {what}: wordpipe {maker}"
+    # the path is an index that is missing, or a word of the question
+    is_path = (len(path.parts) > 1 and " " not in str(path)) or (
+        text and str(path) in ("index", *(one.name for one in found))
+    )
+    words = text if is_path else (str(path), *text)
+    asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
+    hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
+    # the hint
+    if is_path and not found and Path("wordpipe.toml").is_file():
+        hint = "to make the artifacts of wordpipe.toml: wordpipe run"
+    elif is_path and text and not index:
+        hint = f"to make {what}: wordpipe {maker}; to make all artifacts of a pipeline: wordpipe run"
+    elif not (is_path and text):
+        hint = f"write the index before the question: {hint}"
+    return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
 
 
 def refuse_missing(indexes: Sequence[Path], text: tuple[str, ...]) -> None:

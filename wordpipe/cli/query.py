@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.input_lines import (
     given_lines,
     is_prompt,
+    no_artifact,
     refuse_missing,
     refuse_words_of_question,
     together,
@@ -33,7 +34,6 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
-    from wordpipe.errors import ArtifactError
     from wordpipe.stages import OpenArtifact, OpenIndex, QueryResult
 
 T = TypeVar("T")
@@ -43,7 +43,6 @@ _SAID = 1_000  # characters of a remark
 _SHOWN = 60  # of a question in a hint
 _EXCLUDED = re.compile(r"-(?![hq]+$)[^\W\d_]{2}.*", re.DOTALL)  # a word that is to be absent; no short option
 _OF_VECTORS = ("mode", "weight", "feedback")  # options of a query that an index of words does not need
-_LOOKED_AT = 100  # artifacts in ./run, for the index that nobody named
 
 _EXAMPLES = """wordpipe query run "how do bees find their way"
 wordpipe query run/index "bees" --where "year > 2000 and lang = 'en'" --explain
@@ -95,7 +94,7 @@ def _query(
     options, form = query_options(given), chosen_format(form, as_json=as_json)
     # the artifact, which may have been left out
     if not os.path.lexists(artifact) and url_of(artifact) is None:
-        raise _no_artifact(artifact, text)
+        raise no_artifact(artifact, text)
     indexes, text = _several(artifact, text)
     if len(indexes) > 1 and not quiet:
         say(f"indexes: {', '.join(escaped(str(index)) for index in indexes)}")
@@ -314,41 +313,6 @@ def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
         return None if lines is None else chain([next(lines)], lines)
     except InputError:
         return None
-
-
-def _no_artifact(path: Path, text: tuple[str, ...]) -> "ArtifactError":
-    """The error for a path where nothing is, which may be the question; its hint names the only index in ./run."""
-    from wordpipe.artifacts import MANIFEST, Artifact
-    from wordpipe.errors import ArtifactError, shortened
-    from wordpipe.stages import index_in
-
-    # the index that may be meant
-    found: list[Path] = []
-    for manifest in islice(Path("run").glob(f"*/{MANIFEST}"), _LOOKED_AT):
-        with suppress(ArtifactError), Artifact(manifest.parent, ["index"], verify=False) as artifact:
-            found.append(artifact.path)
-    meant = [one for one in found if text and one.name == str(path)]
-    with suppress(ArtifactError):
-        meant = meant or [one for one in [index_in(Path("run"))] if one in found]
-    index = shlex.quote(str(meant[0])) if len(meant) == 1 else None
-    is_words = re.search("word|vec", path.name.lower()) and "index" not in path.name.lower()
-    maker, what = ("train word2vec", "word vectors") if is_words else ("index", "an index")
-    made = "" if found else f"; to make {what}: wordpipe {maker}"
-    # the path is an index that is missing, or a word of the question
-    is_path = (len(path.parts) > 1 and " " not in str(path)) or (
-        text and str(path) in ("index", *(one.name for one in found))
-    )
-    words = text if is_path else (str(path), *text)
-    asked = shlex.quote(shortened(" ".join(words), _SHOWN)) if words else '"your question"'
-    hint = f"wordpipe query {index or 'INDEX'} {asked}{made}"
-    # the hint
-    if is_path and not found and Path("wordpipe.toml").is_file():
-        hint = "to make the artifacts of wordpipe.toml: wordpipe run"
-    elif is_path and text and not index:
-        hint = f"to make {what}: wordpipe {maker}; to make all artifacts of a pipeline: wordpipe run"
-    elif not (is_path and text):
-        hint = f"write the index before the question: {hint}"
-    return ArtifactError("the artifact does not exist", where=shortened(str(path), _SAID), hint=hint)
 
 
 def _answered(
