@@ -90,7 +90,7 @@ is_svg = re.compile(
 ).match
 is_tar = re.compile(rb".{257}ustar", re.DOTALL).match
 _NOTEBOOK = re.compile(rb'\{\s*"(?:cells|metadata|nbformat|nbformat_minor)"\s*:')
-_XML = re.compile(rb"<\?xml\s|<(?:mediawiki|rss|feed|TEI|kml|gpx)[\s>]")
+_XML = re.compile(rb"(?!(?:<\?xml[^>]{0,300}>\s*)?<mediawiki[\s>])(?:<\?xml\s|<(?:rss|feed|TEI|kml|gpx)[\s>])")
 _PAGE = re.compile(
     rb"\s*(?:<\?xml[^>]{0,300}>\s*|<!--.{0,500}?-->\s*){0,5}(?:<html[\s>]|<!DOCTYPE\s+html)", re.IGNORECASE | re.DOTALL
 )

@@ -114,6 +114,22 @@ READERS: dict[str, Reader] = {
             "rtf", "RTF", (".rtf",), read=_BINARY + "rtf:read", takes="file", begins=(b"{\\rtf",), is_structured=True,
             text_share=0.3, hint=_RENAME.format("rtf"),
         ),
+        Reader(
+            "ipynb", "a notebook", (".ipynb",), read=_READERS + "notebooks:read", is_structured=True, is_whole=True,
+            looks_like=_READERS + "notebooks:looks_like_notebook", rank=0, of_txt="read", text_share=0.2,
+        ),
+        Reader(
+            "man", "a man page", (".man", *(f".{number}" for number in range(1, 10))), read=_READERS + "man:read",
+            is_structured=True, looks_like=_READERS + "man:looks_like_man", rank=0, of_txt="warn", text_share=0.8,
+        ),
+        Reader(
+            "latex", "LaTeX", (".tex", ".ltx"), read=_READERS + "latex:read", is_structured=True,
+            looks_like=_READERS + "latex:looks_like_latex", rank=0, of_txt="warn", text_share=0.8,
+        ),
+        Reader(
+            "mediawiki", "a MediaWiki dump", (".xml",), read=_READERS + "mediawiki:read", is_structured=True, is_whole=True,
+            looks_like=_READERS + "mediawiki:looks_like_dump", rank=0, of_txt="read", text_share=0.6,
+        ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
             "squad", "SQuAD JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
@@ -156,10 +172,6 @@ NOT_READ = (
     ),
     _kind("PEM", looks_like=_LOOKS + "is_pem", in_letters=True, hint="the file contains a key or a certificate, not text"),
     _kind(
-        "notebook", ".ipynb", looks_like=_LOOKS + "is_notebook", in_letters=True, is_document=True,
-        hint="convert the notebook to Markdown first: jupyter nbconvert --to markdown FILE --output-dir converted",
-    ),
-    _kind(
         "web archive", ".mht", ".mhtml", looks_like=_LOOKS + "is_web_archive", in_letters=True,
         hint="save the page as HTML only, without its pictures",
     ),
@@ -168,7 +180,7 @@ NOT_READ = (
         hint="an SVG file is a picture; use --format txt to read its markup as text",
     ),
     _kind(
-        "XML", ".xml", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
+        "XML", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
         hint="convert the XML to text first, or use --format txt to read the markup as text",
     ),
     _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="convert the file to text first: ps2ascii FILE STEM.txt"),

@@ -164,7 +164,7 @@ class Package:
                     yield
             if part in self.names:
                 parser.Parse(b"".join(held), True)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:  # an encoding that nobody knows; strange numbers
             raise self._damaged(error, part) from None
 
     def parse(self, part: str, handler: Handler) -> None:
