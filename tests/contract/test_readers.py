@@ -133,6 +133,11 @@ def epub(rng: random.Random) -> bytes:
     })  # fmt: skip
 
 
+def notebook(rng: random.Random) -> bytes:
+    cells = [{"cell_type": "markdown", "source": f"# {sentence(rng)}\n\n{sentence(rng)}"} for _ in range(RECORDS)]
+    return json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}).encode()
+
+
 MAKERS = {
     "txt": lambda rng: joined(rng, "{}\n{}", "\n\n"),
     "md": lambda rng: joined(rng, "# {}\n\n{}", "\n\n"),
@@ -156,6 +161,14 @@ MAKERS = {
     "mail": lambda rng: joined(rng, "From a@b Mon Mar  2 09:30:00 2026\nMessage-ID: <a@b>\nSubject: {}\n\n{}\n"),
     "conll": lambda rng: joined(rng, "{}\tB-A", "\n\n").replace(b" ", b"\tO\n"),
     "squad": squad,
+    "ipynb": notebook,
+    "man": lambda rng: b".TH X 1\n" + joined(rng, ".SH {}\n{}\n"),
+    "latex": lambda rng: b"\\documentclass{article}\n" + joined(rng, "\\section{{{}}}\n\n{}\n"),
+    "mediawiki": lambda rng: (
+        b"<mediawiki>\n"
+        + joined(rng, "<page><title>{}</title><ns>0</ns><revision><text>{}</text></revision></page>")
+        + b"</mediawiki>"
+    ),
     "pdf": lambda rng: pdf_of([f"{sentence(rng)} {sentence(rng)}"] for _ in range(RECORDS)),
     "label-first": lambda rng: joined(rng, "__label__a {} {}"),
 }

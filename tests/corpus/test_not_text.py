@@ -21,7 +21,6 @@ BASE64 = b"\n".join([b"TWFuIGlzIGRpc3Rpbmd1aXNoZWQsIG5vdCBvbmx5IGJ5IGhpcyByZWFzb
 KIND = {one.name: one for one in (READERS["parquet"], *NOT_READ)}
 KINDS = {
     "RTF": rb"{\rtf1\ansi Hay is dry.}",
-    "notebook": NOTEBOOK,
     "PostScript": b"%!PS-Adobe-3.0\n%%Title: x\n",
     "SVG": b'<?xml version="1.0"?>\n<!-- made -->\n<svg xmlns="http://www.w3.org/2000/svg"><text>x</text></svg>',
     "XML": b'<?xml version="1.0"?><book><p>x</p></book>',
@@ -171,7 +170,7 @@ def test_a_large_file_that_is_no_text_has_no_pieces(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("plan.ipynb", "jupyter nbconvert --to markdown plan.ipynb"), ("a b.djvu", "djvutxt 'a b.djvu' 'a b.txt'"),
+        ("a b.djvu", "djvutxt 'a b.djvu' 'a b.txt'"),
         ("x.ics", "--format txt"),
         ("x.sqlite", "sqlite3 -header -csv x.sqlite"), ("x.zip", "unzip x.zip -d x"),
     ],
@@ -197,11 +196,10 @@ def test_what_turns_a_file_into_text_writes_another(kind, name, written):
 
 def test_a_notebook_of_another_name_is_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("plan.json", "plan.txt", "plan"):
+    for name in ("plan.txt", "plan", "plan.ipynb"):
         (tmp_path / name).write_bytes(NOTEBOOK)
-        with pytest.raises(InputError, match="notebook") as caught:
-            read(name)
-        assert f"nbconvert --to markdown {name}" in caught.value.hint
+        (row,) = read(name).rows_read
+        assert (row["text"], row["cell"]) == ("1", 1)
 
 
 def test_what_is_left_out_of_a_folder_is_named_with_ways_to_read_it(tmp_path, monkeypatch):
@@ -228,9 +226,8 @@ def test_pages_without_an_ending_are_read_as_pages(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a b.txt", "x.csv", "x.md", "d.d/x.pdf"])
 def test_programs_that_choose_the_name_write_elsewhere(name):
-    """A notebook called .md would be written over."""
-    for kind in ("old Office", "notebook"):
-        assert shlex.split(way_to_read(KIND[kind], name))[-1] == "converted"
+    """A document called .txt would be written over."""
+    assert shlex.split(way_to_read(KIND["old Office"], name))[-1] == "converted"
 
 
 def test_every_kind_has_a_way():

@@ -117,7 +117,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("b.text", "the file or folder does not exist", "did you mean b.txt?"),
         ("*.pdf", "no file matches", None),
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
-        ("page.xml", "wordpipe cannot read .xml files", "--format txt"),
+        ("page.svg", "wordpipe cannot read .svg files", "--format txt"),
         ("all.tar.gz", "wordpipe cannot read .tar files", "unpack"),
         ("t.parquet.gz", "wordpipe cannot read compressed Parquet", "decompress"),
         ("lost.txt", "the link points to a file that does not exist", None),
@@ -130,7 +130,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
     ],
 )
 def test_what_cannot_be_read_is_named(here, text, message, hint):
-    for name in ("nothing/a.png", "page.xml", "all.tar.gz", "t.parquet.gz"):
+    for name in ("nothing/a.png", "page.svg", "all.tar.gz", "t.parquet.gz"):
         path = here / name
         path.parent.mkdir(exist_ok=True)
         path.touch()

@@ -115,11 +115,11 @@ READERS: dict[str, Reader] = {
             text_share=0.3, hint=_RENAME.format("rtf"),
         ),
         Reader(
-            "ipynb", "a notebook", (".ipynb",), read=_READERS + "notebooks:read", is_structured=True, is_whole=True,
+            "ipynb", "notebook", (".ipynb",), read=_READERS + "notebooks:read", is_structured=True,
             looks_like=_READERS + "notebooks:looks_like_notebook", rank=0, of_txt="read", text_share=0.2,
         ),
         Reader(
-            "man", "a man page", (".man", *(f".{number}" for number in range(1, 10))), read=_READERS + "man:read",
+            "man", "man page", (".man", *(f".{number}" for number in range(1, 10))), read=_READERS + "man:read",
             is_structured=True, looks_like=_READERS + "man:looks_like_man", rank=0, of_txt="warn", text_share=0.8,
         ),
         Reader(
@@ -127,7 +127,7 @@ READERS: dict[str, Reader] = {
             looks_like=_READERS + "latex:looks_like_latex", rank=0, of_txt="warn", text_share=0.8,
         ),
         Reader(
-            "mediawiki", "a MediaWiki dump", (".xml",), read=_READERS + "mediawiki:read", is_structured=True, is_whole=True,
+            "mediawiki", "MediaWiki dump", endings_if_named=(".xml",), read=_READERS + "mediawiki:read", is_structured=True,
             looks_like=_READERS + "mediawiki:looks_like_dump", rank=0, of_txt="read", text_share=0.6,
         ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
@@ -180,7 +180,7 @@ NOT_READ = (
         hint="an SVG file is a picture; use --format txt to read its markup as text",
     ),
     _kind(
-        "XML", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
+        "XML", ".xml", looks_like=_LOOKS + "is_xml", of_txt="refuse", in_letters=True,
         hint="convert the XML to text first, or use --format txt to read the markup as text",
     ),
     _kind("PostScript", ".ps", ".eps", begins=(b"%!PS",), hint="convert the file to text first: ps2ascii FILE STEM.txt"),

@@ -17,7 +17,7 @@ else:
 MetadataType = Literal["str", "int", "float", "bool", "date"]
 Newline = Literal["auto", "paragraph", "space"]
 
-_SECTIONED = [reader.endings[0] for reader in READERS.values() if reader.is_structured]
+_SECTIONED = [reader.endings[0] for reader in READERS.values() if reader.is_structured and reader.endings]
 _ENTRY = re.compile(r"(?P<name>.+):(?P<type>str|int|float|bool|date)|(?P<plain>[^:]+)", re.DOTALL)
 AUTO = "auto"
 """As a field: the one that the first records show."""

@@ -333,7 +333,8 @@ class _Finder:
             self._add_folder(path)
             return
         known, suffix, _ = _kind(path)
-        if self.read_as == "auto" and known is None and suffix in ENDINGS and self._wanted(path) is None:
+        is_refused = known is None and suffix in ENDINGS and suffix not in _IF_NAMED
+        if self.read_as == "auto" and is_refused and self._wanted(path) is None:
             if is_found:
                 self._skip(suffix, path)
                 return

@@ -260,7 +260,7 @@ def _group(text: str, at: int) -> tuple[str, int]:
 
 
 def _letter(text: str, at: int) -> tuple[str, int]:
-    """Return the letter that an accent is put on, and the place behind it."""
+    """Return the letter of an accent, and the place behind the letter."""
     found = re.compile(r"\s*(?:\{\\?([^{}\\]?)[^{}]*\}|\\?(.))").match(text, at)
     return ((found[1] or found[2] or ""), found.end()) if found else ("", at)
 

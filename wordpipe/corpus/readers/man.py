@@ -1,4 +1,4 @@
-r"""Man pages as an outline: the macros of `man` and `mdoc`, without a program that sets them.
+r"""Man pages as an outline: the macros of `man` and `mdoc`, read without a typesetting program.
 
 Sections and subsections are headings, tagged paragraphs are items, examples are code. Fonts, sizes and conditions leave their
 text; comments and definitions of macros are left out. The title is the name of the page with its section: `ls(1)`.
@@ -51,7 +51,7 @@ def looks_like_man(first: bytes, settings: object) -> bool:
 
 
 def read(opened: Opened) -> Iterator[Record]:
-    """Yield the sections of a man page; a file of such a name that is none is plain text."""
+    """Yield the sections of a man page; a file `changes.1` without macros is plain text."""
     from itertools import chain
 
     first = next(opened.blocks, b"")
@@ -105,7 +105,7 @@ class _Page:
         self._code = None
 
     def _line(self, macro: str, rest: str, number: int) -> None:
-        """Report a line that is no code: its macro, and what stands behind it."""
+        """Report a line outside of code by its macro."""
         out, words = self._outline, _arguments(rest) if macro else []
         if not macro:
             if rest.strip():
@@ -146,7 +146,7 @@ def _arguments(rest: str) -> list[str]:
 
 
 def _of_mdoc(words: list[str], name: str) -> list[str]:
-    """Return words of `mdoc` without the macros among them."""
+    """Return words of a line of `mdoc` without its macros."""
     found: list[str] = []
     mark = ""
     for place, word in enumerate(words):
