@@ -279,6 +279,7 @@ LARGE_FILES = {
     "wordpipe/artifacts/reader.py": "an artifact that is opened: its manifest, its files, their hashes, its place in a chain",
     "wordpipe/artifacts/remote.py": "artifacts and objects at URLs: copies in the cache, and publication in one step",
     "wordpipe/corpus/readers/package.py": "docstrings of an installed package, read from its source: modules, names, texts",
+    "wordpipe/corpus/sources.py": "what words of the user name: files, folders, patterns, streams, packages",
     "wordpipe/model/attention.py": "attention with several heads: views, memory, packed texts, and the look at a source",
     "wordpipe/cli/infer.py": "what trained models say and write, asked and shown: generate, fill, predict",
     "wordpipe/stages/estimate.py": "what making an artifact takes: sizes, a rule for each command, speeds that are remembered",

@@ -350,6 +350,14 @@ def _chunks(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, bool
         yield rest, False
 
 
+class Inner(NamedTuple):
+    """The bytes of a file within another one: of an archive, of a mail."""
+
+    file: BinaryIO  # that seeks
+    depth: int  # files that it is in, in each other
+    limit: ExpansionLimit  # of all that is unpacked of the outermost file
+
+
 class Stamp(NamedTuple):
     """The facts of a file by which a change is noticed: bytes, nanoseconds of its last changes, number of its names."""
 

@@ -6,7 +6,11 @@ plain text, with what to do about them.
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from wordpipe.corpus.decode import Compression
 
 _READERS = "wordpipe.corpus.readers."
 _BINARY = "wordpipe.corpus.binary."
@@ -35,6 +39,7 @@ class Reader(NamedTuple):
     rank: int = 0  # a look of a lower rank is asked first
     of_txt: Literal["", "warn", "read", "refuse"] = ""  # what is done with a .txt that looks like this
     is_structured: bool = False  # a document is a section below a heading
+    unpacks: bool = False  # it takes a compressed file as it is
     fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
     piece_ends: Mapping[str, bytes] = {}  # --documents → pattern of a record's end: pieces of a large file end there
     text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
@@ -130,6 +135,14 @@ READERS: dict[str, Reader] = {
             "mediawiki", "MediaWiki dump", endings_if_named=(".xml",), read=_READERS + "mediawiki:read", is_structured=True,
             looks_like=_READERS + "mediawiki:looks_like_dump", rank=0, of_txt="read", text_share=0.6,
         ),
+        Reader(
+            "zip", "zip", (".zip",), read=_BINARY + "archives:read_zip", takes="file", begins=(b"PK\x03\x04", b"PK\x05\x06"),
+            text_share=2.0, hint=_RENAME.format("zip"),
+        ),
+        Reader(
+            "tar", "tar", (".tar", ".tgz", ".tbz2", ".txz"), read=_BINARY + "archives:read_tar", takes="file", unpacks=True,
+            text_share=0.5, hint=_RENAME.format("tar"),
+        ),
         Reader("conll", "CoNLL columns", (".conll", ".bio", ".iob"), read=_READERS + "labelled:read_conll", fields="own"),
         Reader(
             "squad", "SQuAD JSON", endings_if_named=(".json",), read=_READERS + "labelled:read_squad", fields="own",
@@ -204,14 +217,7 @@ NOT_READ = (
         "Arrow, ORC or Avro", ".arrow", ".feather", ".orc", ".avro", begins=(b"ARROW1", b"FEA1", b"ORC\x0a", b"Obj\x01"),
         hint="use the program that created this file to save the data as Parquet, CSV or JSON Lines",
     ),
-    _kind(
-        "zip", ".zip", begins=(b"PK\x03\x04", b"PK\x05\x06"),
-        hint="unpack the file and ingest the folder: unzip FILE -d STEM",
-    ),
-    _kind(
-        "tar", ".tar", ".tgz", looks_like=_LOOKS + "is_tar",
-        hint="unpack the file and ingest the folder: mkdir STEM && tar -xf FILE -C STEM",
-    ),
+    _kind("tar without its ending", looks_like=_LOOKS + "is_tar", hint=_RENAME.format("tar")),
     _kind(
         "archive", ".7z", ".rar", begins=(b"7z\xbc\xaf", b"Rar!\x1a", b"=ybegin "),
         hint="unpack the file and ingest the folder",
@@ -221,6 +227,19 @@ NOT_READ = (
 
 ENDINGS: dict[str, Reader] = {ending: one for one in (*READERS.values(), *NOT_READ) for ending in one.endings}
 """The ending of a name → what such files are."""
+
+
+COMPRESSIONS: dict[str, "Compression"] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
+"""The ending of a name → how such a file is compressed."""
+
+
+def kind_of(path: PurePath) -> tuple[str | None, str, "Compression"]:
+    """Return a file's format by the ending of its name (None: unknown), that ending, and the compression by the last one."""
+    compression = COMPRESSIONS.get(path.suffix.lower(), "none")
+    inner = path if compression == "none" else path.with_suffix("")
+    suffix = inner.suffix.lower()
+    reader = ENDINGS.get(suffix)
+    return (reader.name if reader is not None and reader.read else None), suffix, compression
 
 
 def function_of(named: str) -> Any:

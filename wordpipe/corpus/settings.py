@@ -214,6 +214,9 @@ class IngestSettings(Settings):
         "for files in folders and files that match a pattern, error for files that are named",
         expert=True,
     )
+    attachments: bool = setting(
+        False, "read the files that are attached to mails, by the readers of their formats", expert=True
+    )
     max_document_bytes: int = setting(
         16 << 20,
         "maximum size of a record in bytes; longer records are split at a space",

@@ -17,18 +17,18 @@ from typing import Any, BinaryIO, Literal
 from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
-from wordpipe.corpus.decode import Compression, Stamp, stamp_of
+from wordpipe.corpus.decode import Compression, Inner, Stamp, stamp_of
 from wordpipe.corpus.detect_format import contains_text, way_to_read
-from wordpipe.corpus.formats import ENDINGS, READERS
+from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, kind_of
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
 from wordpipe.runtime import working_folder
 from wordpipe.storage import url_of
 
-_COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _IF_NAMED = {ending: one.name for one in READERS.values() for ending in one.endings_if_named}
 OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors that are no fault of a file
 CHANGED = "the file changed while it was read"
+_MAILDIR = {"cur", "new", "tmp"}  # the folders in a folder of mail, whose files have no endings
 _EXAMPLES = 3  # names of what was skipped, of each kind
 
 
@@ -77,6 +77,7 @@ class Source:
         None  # of the whole file when it was found, before it is hashed: what it must still be when read
     )
     rows: Any = field(default=None, compare=False, repr=False)  # dicts, a data frame, an Arrow table
+    inner: Inner | None = field(default=None, compare=False, repr=False)  # of a file within another one
     seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
 
     @property
@@ -101,6 +102,10 @@ class Source:
             InputError: the file is gone, or there is no standard input.
             StorageError: it may not be read, or has changed since it was found.
         """
+        if self.inner is not None:
+            self.inner.file.seek(0)
+            yield self.inner.file
+            return
         if self.path is None:
             if sys.stdin is None:
                 raise InputError("standard input is not available", where=self.name)
@@ -239,7 +244,7 @@ def _require_two_files(texts: list[str], found: list[Source], read_as: str) -> N
         got, hint = f"{len(found)} source{'s' * (len(found) != 1)}", "wordpipe ingest --parallel FIRST SECOND -o CORPUS"
         raise InputError(what, where=", ".join(texts), got=got, expected=expected, hint=hint)
     for source in found:
-        form, ending, _ = _kind(source.path) if source.path is not None else (None, "", "none")
+        form, ending, _ = kind_of(source.path) if source.path is not None else (None, "", "none")
         if read_as == "auto" and form not in (None, "txt", "md"):
             hint = "for pairs of records, use --text-field and --text-b; to read the files as lines anyway, use --format txt"
             raise InputError(f"{ending} files do not contain plain lines of text", where=source.name, hint=hint)
@@ -332,7 +337,7 @@ class _Finder:
                 return
             self._add_folder(path)
             return
-        known, suffix, _ = _kind(path)
+        known, suffix, _ = kind_of(path)
         is_refused = known is None and suffix in ENDINGS and suffix not in _IF_NAMED
         if self.read_as == "auto" and is_refused and self._wanted(path) is None:
             if is_found:
@@ -353,21 +358,18 @@ class _Finder:
 
         for where, folders, files in os.walk(folder, onerror=note_unlisted):
             found, folders[:] = sorted(folders), []
+            of_mail = {*found} >= _MAILDIR or (Path(where).name in _MAILDIR and _is_maildir(Path(where).parent))
             for name in found:
-                if name.startswith("."):
-                    self.skipped["hidden"] += 1
-                elif Path(where, name).is_symlink():  # which os.walk does not follow
-                    self.skipped["link to a folder"] += 1
-                elif holds_artifact(Path(where, name)):
-                    self.skipped["artifact"] += 1
-                elif is_broken_artifact(Path(where, name)):
-                    self.skipped["broken artifact"] += 1
-                else:
+                if (reason := _passed_over(Path(where, name), of_mail=of_mail)) is None:
                     folders.append(name)
+                else:
+                    self.skipped[reason] += 1
             for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
-                known, suffix, _ = _kind(path)
+                known, suffix, _ = kind_of(path)
                 if path.name.startswith("."):
                     self.skipped["hidden"] += 1
+                elif of_mail and path.parent.name in ("cur", "new"):
+                    self._add_file(path, "mail", is_found=True)
                 elif not path.is_file():
                     self.skipped["not a file" if path.exists() else "broken link"] += 1
                 elif (
@@ -415,14 +417,14 @@ class _Finder:
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
         # what it is read as
-        known, _, compression = _kind(path)
+        known, _, compression = kind_of(path)
         known, wanted = known or meant, self._wanted(path) or "auto"
         known = known if wanted == "auto" else wanted
         form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
         # a pipe has neither size nor stamp, and its compression is seen later
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
-        elif READERS[form].takes == "file" and compression != "none":
+        elif READERS[form].takes == "file" and compression != "none" and not READERS[form].unpacks:
             raise InputError(
                 f"wordpipe cannot read compressed {READERS[form].title}", where=path, hint="decompress the file first"
             )
@@ -450,19 +452,26 @@ class _Finder:
         self.found.setdefault(key, source)
 
 
-def _kind(path: Path) -> tuple[str | None, str, Compression]:
-    """Return a file's format by the ending of its name (None: unknown), that ending, and the compression by the last one."""
-    compression = _COMPRESSIONS.get(path.suffix.lower(), "none")
-    inner = path if compression == "none" else path.with_suffix("")
-    suffix = inner.suffix.lower()
-    reader = ENDINGS.get(suffix)
-    return (reader.name if reader is not None and reader.read else None), suffix, compression
+def _passed_over(folder: Path, *, of_mail: bool) -> str | None:
+    """Return why a folder in a folder is not read; None if it is. In one of mail, hidden ones may hold mail, too."""
+    if folder.name.startswith(".") and not (of_mail and _is_maildir(folder)):
+        return "hidden"
+    if folder.is_symlink():  # which os.walk does not follow
+        return "link to a folder"
+    if holds_artifact(folder):
+        return "artifact"
+    return "broken artifact" if is_broken_artifact(folder) else None
+
+
+def _is_maildir(folder: Path) -> bool:
+    """True if a folder holds mail, a file each message."""
+    return all((folder / name).is_dir() for name in _MAILDIR)
 
 
 def _known() -> str:
     """Return the endings of the files that are read, for errors."""
     endings = sorted(ending for ending, one in ENDINGS.items() if one.read)
-    return f"{' '.join(endings)}, or compressed: {' '.join(_COMPRESSIONS)}"
+    return f"{' '.join(endings)}, or compressed: {' '.join(COMPRESSIONS)}"
 
 
 def shown_path(path: Path) -> str:

@@ -14,8 +14,9 @@ are left out, and counted, so that a text is found once, and with the person who
 - in HTML what mail programs mark as quoted; below "-----Original Message-----" all that follows;
 - a signature: all that follows the line "-- ".
 
-A message within another one, forwarded as a whole, is a record of its own. Attachments are left out and counted. A file of
-several messages (mbox) has a line "From …" before each one; the line of a record is the one where its message begins.
+A message within another one, forwarded as a whole, is a record of its own. Attachments are left out and counted, or read as
+the files of an archive are (`--attachments`). A file of several messages (mbox) has a line "From …" before each one; the line
+of a record is the one where its message begins.
 
 Sources: RFC 5322 (messages), 2045 to 2047 (MIME), 3676 (format=flowed), 4155 (mbox).
 """
@@ -29,10 +30,12 @@ from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from wordpipe.corpus.binary.archives import Inside
 from wordpipe.corpus.binary.word import LEFT_OUT
 from wordpipe.corpus.documents import Ledger, Record
 from wordpipe.corpus.readers.html_pages import encoding_of, parsed, read_parsed
@@ -115,8 +118,16 @@ def _records(opened: Opened, data: bytes, line: int) -> Iterator[Record]:
     except _FAULTS as error:
         opened.fields.bad("not_mail", "the message is damaged", line, got=f"{type(error).__name__}: {error}")
         return
+    inside = Inside(opened) if opened.settings.attachments else None
     for one in found:
         yield _record(opened, one, line + is_of_many)
+        if inside is None:
+            opened.ledger.add_named(LEFT_OUT, "attachments", len(one.attachments))
+            continue
+        for name, part in one.attachments:
+            data = _bytes_of(part)
+            if (source := inside.source_of(name.rpartition("/")[2], len(data))) is not None:
+                yield from inside.records(source, inside.copied(BytesIO(data)))
 
 
 class _Found(NamedTuple):
@@ -126,6 +137,7 @@ class _Found(NamedTuple):
     text: str
     is_plain: bool
     columns: dict[str, Any]
+    attachments: list[tuple[str, Message]]  # with their names
 
 
 def _found_in(message: Message, ledger: Ledger, depth: int) -> list[_Found]:
@@ -142,8 +154,8 @@ def _found_in(message: Message, ledger: Ledger, depth: int) -> list[_Found]:
         texts.append(text.strip("\n"))
     columns = _columns(message)
     columns["attachments"] = [name for name, _ in parts.attachments[:_LISTED]] or None
-    ledger.add_named(LEFT_OUT, "attachments", len(parts.attachments))
-    found = [_Found(_header(message, "subject"), "\n\n".join(filter(None, texts)), is_plain, columns)]
+    subject, text = _header(message, "subject"), "\n\n".join(filter(None, texts))
+    found = [_Found(subject, text, is_plain, columns, parts.attachments)]
     for inner in parts.messages:
         found += _found_in(inner, ledger, depth + 1)
     return found
