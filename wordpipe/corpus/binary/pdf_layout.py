@@ -29,6 +29,7 @@ _WIDE = (
 )
 _ENDS_WIDE, _BEGINS_WIDE = re.compile(rf"{_WIDE}\Z"), re.compile(_WIDE)
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+_TAIL, _LONGEST_WORD = 8, 200  # characters at the end of a text that are looked at
 _LAST_WORD = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?\Z")
 _FIRST_WORD = re.compile(r"[\w'’]+")
 
@@ -224,7 +225,7 @@ class Paragraph:
     @property
     def is_ended(self) -> bool:
         """True if it ends as a sentence does."""
-        return not self.is_open and _END.search(self.text) is not None
+        return not self.is_open and _END.search(self.text[-_TAIL:]) is not None
 
 
 def paragraphs_of(rows: Sequence[Row], words: "Words") -> list[Paragraph]:
@@ -342,9 +343,9 @@ class Words:
         digits: "well-known", "state-of-the-art", "Franco-German", "COVID-19".
         """
         if not is_split:
-            wide = _ENDS_WIDE.search(text) and _BEGINS_WIDE.match(more)
+            wide = _ENDS_WIDE.search(text[-1:]) and _BEGINS_WIDE.match(more)
             return f"{text}{more}" if wide or not text or not more else f"{text} {more}"
-        first, second = _LAST_WORD.search(text), _FIRST_WORD.match(more)
+        first, second = _LAST_WORD.search(text[-_LONGEST_WORD:]), _FIRST_WORD.match(more)
         if first is None or second is None:
             return f"{text}-{more}"
         a, b = first[0].lower(), second[0].lower()
