@@ -7,16 +7,16 @@
 FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
 
     speed       `SentenceTransformer.encode` (batches of 32, its default) against our encoder: the same texts of one to eight
-                lines of TEXT, the same threads, in turns in one process; median texts/s, and the largest difference of any
-                number of any vector (texts longer than the model are left out: there we read windows, they cut). And the
-                seconds of one query in NumPy and in theirs
+                lines of TEXT, the same threads, in turns in one process; median texts/s, the least processor time (which says
+                more where the machine has other work), and the largest difference of any number of any vector (texts longer
+                than the model are left out: there we read windows, they cut). And one query in NumPy and in theirs
     sts         Spearman on sets of scored pairs (as `wordpipe evaluate sts` reads them)
     retrieval   nDCG@10 on each collection: BM25, the encoder alone, BM25 and it by reciprocal ranks (k = 60), hybrid search
                 with it as `query` answers (weights by agreement, feedback on both sides), and hybrid search with random
                 vectors, which is the feedback alone. `without` is hybrid search with a static encoder that was taught on the
                 same texts, by leave-one-out (benchmarks/results/retrieval.json)
 
-Exit code 0: the vectors agree to 1e-5, and ours is at least 1.4 times as fast.
+Exit code 0: the vectors agree to 1e-5, and ours is at least 1.4 times as fast, by processor time.
 """
 
 import argparse
@@ -70,7 +70,8 @@ def main() -> int:
     if "speed" in found:
         line = found["speed"]
         misses += [f"largest difference {line['largest_difference']:.1e}"] * (line["largest_difference"] > AGREE)
-        misses += [f"{line['ratio']} times their speed"] * (line["ratio"] < FASTER)
+        ratio = line["ratio_of_processor"]
+        misses += [f"{ratio} times their speed"] * (ratio < FASTER)
     about = {"machine": machine(), "threads": args.threads, "encoder": args.encoder.name}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps({**about, **found, "misses": misses}, indent=1) + "\n")
@@ -109,17 +110,21 @@ def speed(model: Path, args: argparse.Namespace) -> dict[str, Any]:
         "wordpipe": lambda some: encoder.encode(some).vectors, "sentence-transformers": their_side,
     }  # fmt: skip
     seconds: dict[str, list[float]] = {name: [] for name in sides}
+    of_processor: dict[str, list[float]] = {name: [] for name in sides}
     vectors = {name: encode(texts[:64]) for name, encode in sides.items()}  # which does not count
     for _ in range(args.repeat):
         for name, encode in sides.items():
-            begun = time.perf_counter()
+            begun, cpu = time.perf_counter(), time.process_time()
             vectors[name] = encode(texts)
+            of_processor[name].append(time.process_time() - cpu)
             seconds[name].append(time.perf_counter() - begun)
     one, other = vectors.values()
     rates = {name: round(len(texts) / statistics.median(taken), 1) for name, taken in seconds.items()}
     line = {
         "texts": len(texts), "tokens": round(float(encoder.lengths(texts).mean()), 1), "texts_per_s": rates,
         "ratio": round(rates["wordpipe"] / rates["sentence-transformers"], 3),
+        "processor_ms": {name: round(1000 * min(taken) / len(texts), 2) for name, taken in of_processor.items()},
+        "ratio_of_processor": round(min(of_processor["sentence-transformers"]) / min(of_processor["wordpipe"]), 3),
         "largest_difference": float(np.abs(one - other).max()), "query_ms": _query_ms(model, their_side),
     }  # fmt: skip
     print(json.dumps(line))
@@ -127,7 +132,7 @@ def speed(model: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _query_ms(model: Path, their_side: Callable[[Sequence[str]], Any]) -> dict[str, float]:
-    """Milliseconds of one query: in NumPy, as `query` reads an index's encoder, and in sentence-transformers."""
+    """Least milliseconds of one query: in NumPy, as `query` reads an index's encoder, and in sentence-transformers."""
     with tempfile.TemporaryDirectory() as work:
         (Path(work) / "texts.txt").write_text("one text\nand another\n")
         wordpipe.embed(model, Path(work) / "texts.txt", output=Path(work) / "sentences")
@@ -144,7 +149,7 @@ def _query_ms(model: Path, their_side: Callable[[Sequence[str]], Any]) -> dict[s
             begun = time.perf_counter()
             ask(f"why does the sea have {number} tides in a day")
             taken.append(time.perf_counter() - begun)
-        found[name] = round(1000 * statistics.median(taken), 2)
+        found[name] = round(1000 * min(taken), 2)
     return found
 
 
