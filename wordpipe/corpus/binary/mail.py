@@ -249,7 +249,7 @@ def _date(message: Message) -> pa.Scalar | None:
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (*_FAULTS, IndexError):
         return None
-    return pa.scalar(found, pa.timestamp("s", tz="UTC")) if found.year > datetime.min.year else None
+    return pa.scalar(found, pa.timestamp("us", tz="UTC")) if found.year > datetime.min.year else None
 
 
 def _raw(value: Any) -> str:
