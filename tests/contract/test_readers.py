@@ -177,6 +177,7 @@ MAKERS = {
     "ipynb": notebook,
     "man": lambda rng: b".TH X 1\n" + joined(rng, ".SH {}\n{}\n"),
     "latex": lambda rng: b"\\documentclass{article}\n" + joined(rng, "\\section{{{}}}\n\n{}\n"),
+    "code": lambda rng: "\n\n".join(f"def f{at}():\n    say('{sentence(rng)}')" for at in range(RECORDS)).encode(),
     "mediawiki": lambda rng: (
         b"<mediawiki>\n"
         + joined(rng, "<page><title>{}</title><ns>0</ns><revision><text>{}</text></revision></page>")

@@ -89,3 +89,32 @@ def test_nested_markup_of_a_wiki_ends(tmp_path):
     (tmp_path / "a.xml").write_text(f"<mediawiki>{page}</mediawiki>")
     (one,), _ = read(tmp_path / "a.xml")
     assert "word" in one.text
+
+
+CODE = """\
+\"\"\"A module.\"\"\"
+
+import os
+
+# A queue of jobs.
+class JobQueue:
+    # adds one
+    def pushNewJob(self, job):
+        return job
+
+int add_two(int a, int b)
+{
+    if (a) return b;
+}
+"""
+
+
+def test_source_code_is_read_by_definitions_and_names_are_there_in_parts(tmp_path):
+    (tmp_path / "a.py").write_text(CODE)
+    found, ingest = read(tmp_path / "a.py")
+    assert [one.title for one in found] == ["", "JobQueue", "JobQueue › pushNewJob", "add_two"]
+    assert found[1].text == "# A queue of jobs.\nclass JobQueue:\n\njob queue"
+    assert found[2].text.startswith("# adds one\n    def pushNewJob")
+    assert found[2].text.endswith("push new job")
+    assert [one.columns["line"] for one in found] == [1, 5, 7, 11]
+    assert ingest.counts["code_definitions"] == 3

@@ -16,6 +16,10 @@ _READERS = "wordpipe.corpus.readers."
 _BINARY = "wordpipe.corpus.binary."
 _LOOKS = "wordpipe.corpus.detect_format:"
 _RENAME = "rename the file so that it ends in .{0}: mv FILE STEM.{0}"
+_CODE = (
+    ".py", ".js", ".mjs", ".ts", ".jsx", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".go",
+    ".rs", ".rb", ".php", ".pl", ".lua", ".swift", ".sh", ".r", ".jl", ".hs", ".el", ".ml", ".sql",
+)  # fmt: skip
 _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
 
@@ -130,6 +134,9 @@ READERS: dict[str, Reader] = {
         Reader(
             "latex", "LaTeX", (".tex", ".ltx"), read=_READERS + "latex:read", is_structured=True,
             looks_like=_READERS + "latex:looks_like_latex", rank=0, of_txt="warn", text_share=0.8,
+        ),
+        Reader(
+            "code", "source code", endings_if_named=_CODE, read=_READERS + "code:read", is_structured=True, text_share=1.2,
         ),
         Reader(
             "mediawiki", "MediaWiki dump", endings_if_named=(".xml",), read=_READERS + "mediawiki:read", is_structured=True,
