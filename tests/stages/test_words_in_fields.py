@@ -8,7 +8,7 @@ import pytest
 
 import wordpipe
 from wordpipe.search import FieldColumns, LexicalIndex, Question, WordsInFields
-from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.settings import LexicalSettings, QueryOptions
 
 NAMES = ("ticket", "host", "name", "ship date", "@level", "labels", "summary")
 ROWS = [
@@ -138,3 +138,21 @@ def test_columns_of_any_form_are_looked_through(repeats):
         assert found.rows.nonzero()[0].tolist() == [at + 5 * n for n in range(repeats) for at in rows]
         assert ", ".join(found.fields) == names
     assert finder.of_query(Question("kind nothing delta")) == []
+
+
+def test_vectors_answer_a_plain_word_of_a_field_and_fields_a_name(built, tmp_path):
+    some = [
+        {"title": "The sea", "text": "Salt water of the sea and its tides.", "topic": "travel", "host": "web01"},
+        {"title": "The moon", "text": "The moon pulls the water of the sea.", "topic": "astronomy", "host": "db02"},
+        {"title": "A bee", "text": "The bee finds its way by the sun.", "topic": "animals", "host": "web03"},
+    ] * 2
+    wordpipe.ingest(some, output=tmp_path / "corpus", valid=0, deduplicate=False)
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="document")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index", language="english")
+    with wordpipe.open(tmp_path / "index", "index") as index:
+        asked = ("travel sea", "travel", "web01 sea", "sea")
+        found = dict(zip(asked, index.query_all(asked, 10, QueryOptions()), strict=True))
+    assert found["travel sea"].found_in == []
+    assert found["travel sea"].mode == found["sea"].mode
+    assert found["travel"].found_in == ["topic"]
+    assert found["web01 sea"].found_in == ["host"]

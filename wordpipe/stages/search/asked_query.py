@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, RowReader, is_json
+from wordpipe.artifacts import Artifact, RowReader, has_vectors, is_json
 from wordpipe.encoders import EncodedBatch
 from wordpipe.search import (
     Clause,
@@ -111,6 +111,8 @@ class AskedRows:
         # words that stand in fields alone, and those that stand nowhere
         by_words = options.mode == "lexical" or (options.mode == "auto" and not options.is_hybrid)
         in_fields = self._in_fields.of_query(question) if by_words and options.min_score is None else []
+        if options.mode == "auto" and has_vectors(self._artifact) and not self._is_of_fields(question, in_fields):
+            in_fields = []
         words, prefixes = self._unfinished(without_words(question, in_fields), still_typed=options.prefix)
         instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
@@ -124,6 +126,15 @@ class AskedRows:
         rows = None if question.clause is None else self._rows_of(question.clause)
         said = (*question.remarks, *remarks)
         return Asked(text, words, (*prefixes, *begun), rows, corrected, said, tuple(in_fields))
+
+    def _is_of_fields(self, question: Question, found: Sequence[FieldWord]) -> bool:
+        """True if a query of an index with vectors is answered by the fields in which its words were found.
+
+        One of the words is a name with a digit, or no other word of the query stands in a text. Else vectors know more of a
+        plain word (`kids travel without paying`, where a field has *travel*) than the rows that have the word in a field.
+        """
+        others = without_words(question, found).text.split()
+        return any(_ID.fullmatch(one.word) for one in found) or not any(self.lexical.knows(word) for word in others)
 
     @cached_property
     def _other_names(self) -> dict[str, str]:
