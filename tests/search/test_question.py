@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wordpipe.search import LexicalIndex, field_kind, read_question, rows_matching
+from wordpipe.search import LexicalIndex, Question, field_kind, read_question, rows_matching
 from wordpipe.search.settings import LexicalSettings
 
 FIELDS = {
@@ -105,11 +105,23 @@ def shown(clause) -> str:
         ('@level:"very high"', "", "@level=very high"),
         ('"lang":en', "", "lang=en"),
         ("name:bees", "bees", "title=bees"),
+        ("x year>=2000", "x", "Year=[2000..None]"),
+        ("year>2000 year<2010", "", "all(Year=(2000..None], Year=[None..2010))"),
+        ("day>2024-05-01 x", "x", "day=(2024-05-01..None]"),
+        ("tea lang=en -lang==de", "tea", "all(lang=en, not lang=de)"),
+        ("(lang=en OR year<5) x", "x", "any(lang=en, Year=[None..5))"),
     ],
 )  # fmt: skip
 def test_operators_are_read(query, text, clause):
     found = read_question(query, FIELDS, also={"name": "title"})
     assert (found.text, clause and shown(found.clause), found.remarks) == (text, clause, ())
+
+
+@pytest.mark.parametrize(
+    "query", ['title="bees"', "name=bees", "a>5", "a=b", "year>x", "year>", "lang=", "year > 5", "C++>5"]
+)
+def test_a_comparison_that_is_of_no_field_is_words(query):
+    assert read_question(query, FIELDS, also={"name": "title"}) == Question(query)
 
 
 def test_an_unfinished_word_ranks_by_the_words_that_begin_with_it():
@@ -183,7 +195,8 @@ def test_reading_never_fails_and_loses_no_word_but_what_is_excluded(query):
     found = read_question(query, FIELDS)
     if found.clause is None and not found.prefixes:
         assert re.findall(r"\w", found.text.lower()) == re.findall(r"\w", query.lower())
-    assert not any(sign in found.text.split() for sign in ("OR", "AND", "NOT")) or query.upper() == query
+    if not any(mark in query for mark in '"“”„«»'):  # "OR" between marks is a word
+        assert not any(sign in found.text.split() for sign in ("OR", "AND", "NOT")) or query.upper() == query
 
 
 def test_many_signs_are_read_in_one_pass():

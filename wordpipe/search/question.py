@@ -4,6 +4,7 @@
     -boiler  +water     rows without the word; rows with the word
     kube*               words that begin with these letters
     lang:en  year:2000..2010  year:>=2000      rows with this value in a field
+    year>=2000  lang=en                        the same, of fields that rows have
     "ship date":2024-05  @level:high           fields whose names have spaces or signs
     cat OR dog          rows that contain at least one of the two
     (a b) OR c          brackets join several words, all of which a row must contain
@@ -25,6 +26,9 @@ _CLOSING = {'"': '"', "“": '”"“', "”": '”"', "„": '“”"', "«": "
 """The sign that opens a phrase → those that may close it."""
 _SIGNS = {"-": "-", "−": "-", "+": "+"}
 _FIELD = re.compile(r"([^\W\d]\w*):(?![/:])")
+_COMPARED = re.compile(
+    r"([^\W\d]\w*)(?:(?=[<>]=?[-+]?\.?\d)|={1,2}(?=[^\s=]))"
+)  # a name before a comparison with a value
 _VALUE = re.compile(r'[\w<>=."“„«-]')  # how a value begins
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -219,7 +223,7 @@ class _Lexer:
         return _Item(joins.get(text, "word") if not self._is_shouted else "word", text), end  # type: ignore[arg-type]
 
     def _name(self, at: int) -> tuple[str, int] | None:
-        """Return the name before a colon that begins at a place, and where its value begins; None where there is none.
+        """Return the name before a colon or a comparison that begins at a place, and where its value begins, or None.
 
         A name in quotation marks may have spaces and signs, as may one that a field has.
         """
@@ -229,8 +233,15 @@ class _Lexer:
             return (name.strip(), end + 1) if name and query[end : end + 1] == ":" else None
         if name := self._odd_name(at):
             return name, at + len(name) + 1
-        found = _FIELD.match(query, at)
-        return (found[1], found.end()) if found else None
+        if found := _FIELD.match(query, at):
+            return found[1], found.end()
+        found = _COMPARED.match(query, at)
+        return (found[1], found.end()) if found and self._is_compared(found[1], query[found.end()]) else None
+
+    def _is_compared(self, name: str, sign: str) -> bool:
+        """True if a name before < or >, or before a value after =, is that of a field; title="…" may be a piece of HTML."""
+        known = self._fields.get(name.casefold())
+        return known is not None and (sign in "<>" or known[0] not in ("title", "text"))
 
     def _odd_name(self, at: int) -> str | None:
         """Return the name of a field, which is no word, that stands at a place before a colon."""
