@@ -122,7 +122,7 @@ def test_a_full_disk_behind_stdout_is_named(built, command):
 def test_a_full_disk_that_names_no_file_names_the_folder(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "wordpipe.stages.corpus.ingest.fingerprints",
-        lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")),
+        lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")),
     )
     (tmp_path / "notes.txt").write_text("Salt in the sea.\n")
     found = cli("ingest", tmp_path / "notes.txt", "-o", tmp_path / "corpus")

@@ -115,8 +115,8 @@ def test_a_class_that_is_no_longer_read_is_refused_with_those_that_are(version):
     config = json.loads(files["config.json"]) | version
     with pytest.raises(
         ArtifactError,
-        match="got 'eurobert'; expected modernbert, bert, distilbert, albert, electra, fnet, xlnet, llama, mistral, gpt2, t5, "
-        "bart, marian, wordpipe",
+        match="got 'eurobert'; expected modernbert, bert, roberta, xlm-roberta, camembert, mpnet, distilbert, albert, "
+        "electra, fnet, xlnet, llama, mistral, gpt2, t5, bart, marian, wordpipe",
     ):
         load_hf((files | {"config.json": json.dumps(config).encode()}).__getitem__)
 

@@ -265,19 +265,19 @@ def test_another_transform_embeds_all_again(built, tmp_path, texts, encoded, cli
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "back", "said"),
     [
-        (["--sif-a", "0.01"], "made with other settings (sif_a)"),
-        (["--pooling", "mean"], "made with other settings (encoder, pooling)"),
+        (["--sif-a", "0.01"], ["--sif-a", "0.0001"], "made with other settings (sif_a)"),
+        (["--pooling", "mean"], ["--pooling", "sif"], "made with other settings (encoder, pooling)"),
     ],
 )
-def test_vectors_of_another_encoder_are_not_taken_over(built, tmp_path, texts, cli, change, said):
+def test_vectors_of_another_encoder_are_not_taken_over(built, tmp_path, texts, cli, change, back, said):
     corpus_of(tmp_path / "c", texts)
     args = ["embed", built / "words", tmp_path / "c", "-o", tmp_path / "s", "--update"]
     assert cli(*args).code == 0
     result = cli(*args, *change, "--json", "-q")
     assert "units_reused" not in json.loads(result.out)["counts"]
-    again = cli(*args)
+    again = cli(*args, *back)
     assert said in again.err
 
 

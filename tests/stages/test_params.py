@@ -34,7 +34,7 @@ def test_every_weight_of_a_single_stack_is_in_a_part(name, tmp_path):
     embeddings = 96 * config.dim + config.segments * config.dim
     norm = (1 + config.norm_bias) * config.dim if config.embedding_norm else 0
     assert parts["embeddings"] == embeddings + norm
-    positions = 24 * config.dim if config.positions in ("learned", "sinusoidal") else 0
+    positions = 24 * config.dim if config.positions in ("learned", "learned-t5", "sinusoidal") else 0
     assert parts.get("positions", 0) == positions + (
         32 * config.n_heads if config.positions in ("t5", "learned-t5") else 0
     )
