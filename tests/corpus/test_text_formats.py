@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.golden import GOLDEN, expected, golden_files, read
+from tests.support.golden import GOLDEN, assert_read_as_expected, golden_files, read
 from wordpipe.errors import InputError
 
 FOLDER = GOLDEN / "text"
@@ -12,11 +12,7 @@ FOLDER = GOLDEN / "text"
 
 @pytest.mark.parametrize("path", golden_files("text"), ids=lambda path: path.name)
 def test_what_a_person_reads_is_read(path):
-    found, _ = read(path)
-    wanted = expected(path)
-    assert [(one.title, one.text) for one in found] == [(one.title, one.text) for one in wanted]
-    for one, other in zip(found, wanted, strict=True):
-        assert {name: str(one.columns.get(name)) for name in other.columns} == other.columns
+    assert_read_as_expected(path)
 
 
 @pytest.mark.parametrize(

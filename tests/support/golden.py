@@ -58,3 +58,18 @@ def expected(path: Path) -> list[Read]:
         else:
             found[-1] = found[-1]._replace(text=f"{found[-1].text}{line}\n")
     return [one._replace(text=one.text.strip()) for one in found]
+
+
+def assert_read_as_expected(path: Path) -> tuple[list[Read], Ingest]:
+    """Compare what is read in a golden file with what a person reads, and return it."""
+    found, ingest = read(path)
+    wanted = expected(path)
+    assert [(one.title, one.text) for one in found] == [(one.title, one.text) for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert {name: str(one.columns.get(name)) for name in other.columns} == other.columns
+    return found, ingest
+
+
+def parts_left_out(ingest: Ingest) -> dict[str, int]:
+    """The numbers of parts that a reader has left out, by what they are."""
+    return {what.partition(".")[2]: n for what, n in ingest.counts.items() if what.startswith("parts_left_out.")}

@@ -20,7 +20,6 @@ from selectolax.lexbor import LexborHTMLParser
 
 from wordpipe.corpus.binary.packages import Package, path_in
 from wordpipe.corpus.binary.word import LEFT_OUT
-from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.readers.html_pages import MARKUP, read_html, to_utf8
 from wordpipe.corpus.readers.sections import Outline, outline_records, parts
@@ -52,10 +51,7 @@ def read(opened: Opened) -> Iterator[Record]:
     Raises:
         InputError: it is damaged, encrypted or a bomb, or no book.
     """
-    assert opened.file is not None
-    limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
-    limit.taken = opened.source.bytes
-    package, container = Package(opened.file, limit), _Container()
+    package, container = Package(opened), _Container()
     # the list of its parts, and the pages in their order
     package.parse("META-INF/container.xml", container)
     book = _Book(posixpath.dirname(container.path))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from wordpipe.corpus.binary.packages import Package, path_in, title_in
 from wordpipe.corpus.binary.word import LEFT_OUT, add_lines, numeral
-from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.readers.sections import Outline, outline_records
 from wordpipe.corpus.reading import Opened
@@ -52,10 +51,7 @@ def content_records(opened: Opened, outline: Outline, reading: Callable[["Looks"
     Raises:
         InputError: it is damaged, encrypted or a bomb, or no OpenDocument file.
     """
-    assert opened.file is not None
-    limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
-    limit.taken = opened.source.bytes
-    package = Package(opened.file, limit)
+    package = Package(opened)
     if b"encryption-data" in package.read("META-INF/manifest.xml"):
         hint = "save the file without a password"
         raise InputError("the file has a password", where=opened.source.name, hint=hint)

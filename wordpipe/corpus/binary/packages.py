@@ -23,6 +23,7 @@ from xml.parsers import expat
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
 from wordpipe.corpus.decode import BLOCK, ExpansionLimit
+from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 
 DAMAGED = (
@@ -74,18 +75,20 @@ class Handler(Protocol):
 
 
 class Package:
-    """A zip file of parts, read within a bound that all of its parts share.
+    """A zip file of parts, read within a bound that all of its parts share: what `max_expand` lets the file grow to.
 
     Args:
-        file: that can seek.
-        limit: of what the parts may grow to.
+        opened: the file, which can seek.
 
     Raises:
         InputError: it is no zip file, or a damaged one, or has too many parts.
     """
 
-    def __init__(self, file: BinaryIO, limit: ExpansionLimit) -> None:
-        self.name, self._limit = limit.name, limit
+    def __init__(self, opened: Opened) -> None:
+        assert opened.file is not None
+        file, self.name = opened.file, opened.source.name
+        self._limit = ExpansionLimit(self.name, opened.settings.max_expand)
+        self._limit.taken = opened.source.bytes
         head = file.read(len(_OLD_OFFICE))
         if head == _OLD_OFFICE:
             what = "the file has a password, or it is in the format of an old Office program"

@@ -16,7 +16,6 @@ from typing import Literal
 from wordpipe.corpus.binary.opendocument import Content, Looks, Paragraph, content_records
 from wordpipe.corpus.binary.packages import Package, Relations, title_in
 from wordpipe.corpus.binary.word import LEFT_OUT, add_lines, numeral
-from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.readers.sections import Outline, outline_records
 from wordpipe.corpus.reading import Opened
@@ -80,10 +79,7 @@ def read(opened: Opened) -> Iterator[Record]:
     Raises:
         InputError: it is damaged, encrypted or a bomb, or no presentation.
     """
-    assert opened.file is not None
-    limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
-    limit.taken = opened.source.bytes
-    package = Package(opened.file, limit)
+    package = Package(opened)
     main = Relations(package).of("officeDocument")
     if not main or main[0] not in package.names:
         raise InputError("the file contains no presentation", where=opened.source.name)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wordpipe.corpus.binary.packages import Package, Relations, title_in
-from wordpipe.corpus.decode import ExpansionLimit
 from wordpipe.corpus.documents import Ledger, Record
 from wordpipe.corpus.readers.sections import Outline, outline_records
 from wordpipe.corpus.reading import Opened
@@ -51,10 +50,7 @@ def read(opened: Opened) -> Iterator[Record]:
     Raises:
         InputError: it is damaged, encrypted or a bomb, or no document of Word.
     """
-    assert opened.file is not None
-    limit = ExpansionLimit(opened.source.name, opened.settings.max_expand)
-    limit.taken = opened.source.bytes
-    package, ledger = Package(opened.file, limit), opened.ledger
+    package, ledger = Package(opened), opened.ledger
     # the parts: the document, its styles, lists and notes
     main = Relations(package).of("officeDocument")
     if not main or main[0] not in package.names:
