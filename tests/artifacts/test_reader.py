@@ -77,6 +77,17 @@ def test_a_folder_without_manifest_is_no_artifact(target):
     assert "no manifest" in refused(target).what
 
 
+def test_what_is_no_artifact_says_how_it_is_used(target, tmp_path):
+    around = refused(tmp_path)
+    assert around.hint == f"give one of the artifacts in this folder: {target}"
+    notes = tmp_path / "my notes"
+    notes.mkdir()
+    assert "search" not in refused(notes).hint
+    (notes / "a.txt").write_text("Bees dance.")
+    for one in (notes, notes / "a.txt"):
+        assert f"wordpipe search QUESTION '{one}'; or make a corpus: wordpipe ingest '{one}'" in refused(one).hint
+
+
 @pytest.mark.parametrize("name", ["zzz", "corpus-00002.parquet", "parts/more", "new/file", ".hidden"])
 def test_a_file_too_many_is_found(target, name):
     (target / name).parent.mkdir(exist_ok=True)

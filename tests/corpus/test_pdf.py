@@ -7,6 +7,7 @@ import pytest
 
 import wordpipe
 from tests.support.golden import GOLDEN, assert_read_as_expected, golden_files, read
+from wordpipe.corpus.readers import sections
 from wordpipe.errors import InputError
 from wordpipe.stages import RunOptions
 
@@ -60,6 +61,21 @@ def test_in_a_folder_such_files_are_skipped_and_named(tmp_path):
     said = "".join(ingest.warnings)
     assert all(name in said for name in ("encrypted.pdf", "cut.pdf", "scanned.pdf"))
     assert all(hint in said for hint in ("qpdf --decrypt", "ocrmypdf"))
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        *((one, None) for one in (
+            "", "(anonymous)", "untitled", "Untitled-1", "Untitled Document", "(unspecified)", "Microsoft Word - x.doc",
+            "Microsoft PowerPoint - Talk", "PowerPoint Presentation", "Document1", "report final.docx", "ohne Titel", "---",
+            "file:///C|/x.html", "thesis.dvi",
+        )),
+        *((one, one) for one in ("Tides", "1984", "The Untitled Years", "Microsoft Word for beginners", "Document theory")),
+    ],
+)  # fmt: skip
+def test_what_programs_write_as_a_title_is_none(said, title):
+    assert sections.title_of_properties(said) == title
 
 
 def test_pages_without_text_are_named():

@@ -13,7 +13,7 @@ import wordpipe
 from tests.stages.test_export_encoder import word_tokenizer
 from tests.support.model_artifacts import ROLES, folder_of, model_files
 from wordpipe.artifacts import Artifact, Manifest
-from wordpipe.errors import ArtifactError, ConfigError
+from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import load_hf
 from wordpipe.stages import bundled_encoder
 
@@ -331,6 +331,37 @@ def test_a_folder_that_was_not_imported_says_how(bert: dict[str, bytes], tmp_pat
     with pytest.raises(ArtifactError) as caught:
         wordpipe.embed(folder_of(bert, tmp_path / "folder"), tmp_path / "texts.txt", output=tmp_path / "sentences")
     assert "wordpipe import " in caught.value.hint
+
+
+@pytest.mark.parametrize("given", ["hub", "hub/models/tiny", "hub/gone", "hub/models/tiny/snapshots/other"])
+def test_a_folder_near_the_encoder_says_where_it_is(given: str, bert: dict[str, bytes], tmp_path: Path) -> None:
+    there = files(bert | modules("Pooling"), tmp_path / "hub/models/tiny/snapshots/one")
+    with pytest.raises(InputError) as caught:
+        imported(tmp_path / given)
+    assert f"wordpipe import {there} -o ENCODER" in caught.value.hint
+    with pytest.raises(InputError, match="safetensors") as caught:
+        wordpipe.import_words(there / "model.safetensors", output=tmp_path / "imported")
+    assert "give the folder" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\x10", "the file is cut short"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90868376\n", "pointer of Git LFS"),
+        (b"<!DOCTYPE html><title>404</title>" * 9, "not a safetensors file"),
+    ],
+)
+def test_weights_that_are_not_whole_say_so(data: bytes, message: str, bert: dict[str, bytes], tmp_path: Path) -> None:
+    whole = bert["model.safetensors"]
+    with pytest.raises(ArtifactError, match=message) as caught:
+        imported(files(bert | {"model.safetensors": data}, tmp_path / "folder"))
+    assert caught.value.hint
+    for length in (9, 60, len(whole) // 2, len(whole) - 1):
+        with pytest.raises(ArtifactError, match="the file is cut short") as caught:
+            imported(files(bert | {"model.safetensors": whole[:length]}, tmp_path / f"folder-{length}"))
+    assert (caught.value.got, caught.value.expected) == (f"{len(whole) - 1:,} bytes", f"{len(whole):,} bytes")
 
 
 def test_settings_of_words_are_refused(bert: dict[str, bytes], tmp_path: Path) -> None:

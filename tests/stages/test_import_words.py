@@ -104,8 +104,8 @@ def test_bad_files_leave_nothing(tmp_path, cli, imported):
         ("bad.txt", 3, "bad.txt, line 2"),
         ("short.gz", 3, "is incomplete"),
         ("model.kv", 3, "wv.save_word2vec_format("),
-        ("none.txt", 3, "the file does not exist"),
-        (".", 3, "no vectors.npy"),
+        ("none.txt", 3, "the file or folder does not exist"),
+        (".", 3, "neither word vectors nor a text encoder"),
         ("words", 4, "already an artifact"),
     ):
         result = cli("import", tmp_path / name, "-o", tmp_path / "out")

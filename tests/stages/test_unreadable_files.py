@@ -226,7 +226,7 @@ def test_what_is_included_can_have_a_format(odd):
         wordpipe.ingest("in", output="c", include="*.x:klingon")
 
 
-def test_a_search_says_each_time_what_it_does_not_have_and_names_only_its_own_options(odd, monkeypatch, tmp_path):
+def test_a_search_says_once_what_it_does_not_have_and_names_only_its_own_options(odd, monkeypatch, tmp_path, cli):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (odd / "cut.txt.gz").write_bytes(GZ[:200])
     (odd / "bin.txt").write_bytes(bytes(range(256)))
@@ -237,11 +237,26 @@ def test_a_search_says_each_time_what_it_does_not_have_and_names_only_its_own_op
         with open_sources("in", run=run) as opened:
             assert opened.query("zebras")[0]["source"] == "in/README"
         text = "\n".join(filter(None, said))
-        assert "7 files passed over: " in text
-        assert "cut.txt.gz" in text
+        assert ("7 files passed over: " in text) is first
+        assert ("cut.txt.gz" in text) is first
         assert ("duplicate records were dropped" in text) is first
         for option in ("--format", "--no-deduplicate", "--bad-records", "--parallel", "wordpipe ingest"):
             assert option not in text
+    # what is new is said, and all of it is listed
+    (odd / "more.conf").write_text("x = 1")
+    said = []
+    for _ in range(2):
+        open_sources("in", run=RunOptions(report=lambda one: said.append(one.note))).close()
+    assert [one.partition(":")[0] for one in said if one] == ["8 files passed over"]
+    (odd / "new.txt").write_text("Zebras again.")
+    open_sources("in", run=RunOptions(report=lambda one: said.append(one.note))).close()
+    assert sum("passed over" in one for one in said if one) == 1
+    (line,) = (one for one in filter(None, said) if one.startswith("updated: "))
+    assert line.startswith("updated: 1 of 9 files read, "), line
+    listed = cli("search", "--cache").out
+    assert "  not in it: 2 .conf: in/app.conf, in/more.conf\n" in listed
+    assert "in/cut.txt.gz" in listed
+    assert json.loads(cli("search", "--cache", "--json").out)["passed_over"][".conf"] == 2
     for source, hint in (("in/bin.txt", "--include bin.txt:txt"), ("in/page.xml", "--include page.xml:txt")):
         with pytest.raises(InputError) as caught:
             open_sources(source)

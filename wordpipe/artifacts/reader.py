@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TRIES = 50  # how often to begin again when a writer replaces the artifact while it is being opened
+_LOOKED_AT, _SHOWN = 1_000, 5  # entries of a folder that is no artifact; artifacts in it that a hint names
 _KEPT_OPEN = 64  # files opened at once with the folder; more are opened when they are read
 
 
@@ -379,11 +381,8 @@ class Artifact:
         except FileNotFoundError:
             if (unfinished := why_unfinished(self.path)) is not None:
                 raise unfinished from None
-            hint = "if the stage that makes this artifact was stopped, run the stage again"
-            if any((self.path / name).is_file() for name in ("modules.json", "config.json")):
-                hint = f"to use the model of another program as an encoder: wordpipe import {self.path} -o ENCODER"
             what = "the folder has no manifest, so it is not an artifact"
-            raise ArtifactError(what, where=self.path, hint=hint) from None
+            raise ArtifactError(what, where=self.path, hint=_about_folder(self.path)) from None
         with io.BufferedReader(_PositionedFile(fd, where)) as file:
             return Manifest.from_bytes(file.read(min(MAX_MANIFEST, os.fstat(fd).st_size)), where=str(where))
 
@@ -489,8 +488,8 @@ def _open_folder(path: Path) -> int:
         try:
             return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError:
-            hint = "to make an artifact from text: wordpipe tokenize FILE -o run/tokens"
-            raise ArtifactError("this is a file, but an artifact is a folder", where=path, hint=hint) from None
+            what = "this is a file, but an artifact is a folder"
+            raise ArtifactError(what, where=path, hint=_ways_of_text(path)) from None
         except FileNotFoundError:
             missed = 0 if asides(path) and _complete(path) else missed + 1
         if missed == 2:  # once may mean that a writer finished between the look at the path and the one beside it
@@ -500,6 +499,25 @@ def _open_folder(path: Path) -> int:
     hint = "check the path, or run the stage that makes this artifact"
     hint += ": wordpipe run" if Path("wordpipe.toml").is_file() else ""
     raise ArtifactError("the artifact does not exist", where=path, hint=hint)
+
+
+def _about_folder(path: Path) -> str:
+    """Return what to do with a folder that is no artifact: it has a model, artifacts, texts, or is empty."""
+    if any((path / name).is_file() for name in ("modules.json", "config.json")):
+        return f"to use the model of another program as an encoder: wordpipe import {path} -o ENCODER"
+    there = sorted(islice((one for one in path.iterdir() if one.name[:1] != "."), _LOOKED_AT))
+    if inside := [str(one) for one in there if (one / MANIFEST).is_file()]:
+        more = ", …" * (len(inside) > _SHOWN)
+        return f"give one of the artifacts in this folder: {', '.join(inside[:_SHOWN])}{more}"
+    again = "if the stage that makes this artifact was stopped, run the stage again"
+    return f"{_ways_of_text(path)}; {again}" if there else again
+
+
+def _ways_of_text(path: Path) -> str:
+    """Return what to do with text that was given where an artifact is wanted."""
+    name = shlex.quote(str(path))
+    corpus = f"wordpipe ingest {name} -o run/corpus"
+    return f"if this is text, search it: wordpipe search QUESTION {name}; or make a corpus: {corpus}"
 
 
 def _complete(path: Path) -> bool:

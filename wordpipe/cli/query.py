@@ -427,6 +427,12 @@ def _list_cache(*, as_json: bool) -> None:
         place = f"  (in {escaped(one.folder)})" if one.folder else ""
         line = f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{place}"
         click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json else line)
+        for kind, number in {} if as_json else one.passed_over.items():
+            some = [escaped(str(name)) for name in one.names.get(kind, ())]
+            more = ", …" * (len(some) < number)
+            click.echo(
+                f"  not in it: {number:,} {escaped(kind)}{': ' * bool(some)}{', '.join(some)}{more if some else ''}"
+            )
     if not as_json:
         size = human_bytes(sum(one.bytes for one in there))
         say(f"indexes in the cache: {len(there)}, {size}; to remove them: wordpipe search --clear")

@@ -315,21 +315,19 @@ def fingerprint(
     return entries
 
 
-def lines_about_skipped(
-    skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]], *, is_short: bool = False
-) -> Iterator[str]:
+def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield lines about the files of folders that were passed over: how many of which kind, and how some could be read.
 
     Args:
         skipped: how many, by the ending of their names, "without ending", or the reason.
         examples: names of some of those that were passed over for their ending.
-        is_short: one line.
     """
     if not skipped:
         return
     # how many of which kind
     kinds = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
-    shown, others = kinds[:_SHOWN_KINDS], kinds[_SHOWN_KINDS:]
+    n_shown = _SHOWN_KINDS + (len(kinds) == _SHOWN_KINDS + 1)
+    shown, others = kinds[:n_shown], kinds[n_shown:]
     parts = [f"{number:,} {kind}" for kind, number in shown]
     parts += [f"{sum(number for _, number in others):,} of {len(others):,} other kinds"] * bool(others)
     total = sum(skipped.values())
@@ -343,7 +341,5 @@ def lines_about_skipped(
     patterns = ",".join(f"*{kind}" if kind.startswith(".") else "*" for kind in texts[:_SHOWN_KINDS])
     yield f"{line}; to read the text files among them: --include {shlex.quote(patterns)}" if texts else line
     # what people wrote, and other programs turn into text
-    for kind in (
-        [] if is_short else [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]
-    ):
+    for kind in [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]:
         yield f"{ENDINGS[kind].title}: {way_to_read(ENDINGS[kind], examples[kind][0])}"

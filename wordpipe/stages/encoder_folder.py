@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 _MODULES, _CONFIG, _README = "modules.json", "config.json", "README.md"
 _READ = {".json", ".safetensors", ".txt", ".md"}  # endings of files that are read
+_DEEPEST_FOLDER, _LOOKED_AT = (
+    6,
+    1_000,
+)  # levels and folders in which an encoder is looked for: the cache of a hub has four
 _DEEPEST = 3  # names of a path at most: 1_Pooling/config.json has two
 _MAX_TEXT = 1 << 20  # bytes of a config, or of what the folder says of itself
 _FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
@@ -29,6 +34,25 @@ def imported_kind(path: "str | os.PathLike[str]") -> "Kind":
     """Return the kind of artifact that `import` makes of a file or folder: model of a folder with an encoder, else words."""
     folder = Path(path)
     return "model" if any((folder / name).is_file() for name in (_MODULES, _CONFIG)) else "words"
+
+
+def encoder_near(path: Path) -> Path | None:
+    """Return the folder with an encoder below a folder; where the path does not exist, below the nearest folder that does."""
+    while not path.is_dir():
+        if path == path.parent:
+            return None
+        path = path.parent
+    level, looked_at = [path], 0
+    for _ in range(_DEEPEST_FOLDER):
+        folders: list[Path] = []
+        for one in level:
+            if (one / _MODULES).is_file() or ((one / _CONFIG).is_file() and [*one.glob("*.safetensors")]):
+                return one
+            with suppress(OSError):
+                folders += sorted(inner for inner in islice(one.iterdir(), _LOOKED_AT) if inner.is_dir())
+        looked_at += len(folders)
+        level = folders if looked_at < _LOOKED_AT else []
+    return None
 
 
 def file_names(folder: Path) -> list[str]:

@@ -5,6 +5,7 @@ tokenizers become files of other programs.
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -38,7 +39,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.corpus import ExpansionLimit, compression_of, decompress_blocks, read_blocks
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.stages.encoder_folder import imported_kind
+from wordpipe.stages.encoder_folder import encoder_near, imported_kind
 from wordpipe.stages.import_encoder import encoder_entry, import_encoder
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job, storage_errors
@@ -48,6 +49,7 @@ from wordpipe.tokens import FORMATS, ExportedTokenizer, export_tokenizer
 from wordpipe.words import (
     FILES,
     FOLDERS,
+    VECTORS_NPY,
     WordFile,
     WordFilter,
     WordTable,
@@ -129,6 +131,16 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     return job.made
 
 
+def _hint_of_import(path: Path) -> str:
+    """Return what can be imported instead of a path: the encoder that is near it, or a file or folder of some kind."""
+    if (found := encoder_near(path)) is not None:
+        return f"there is a text encoder: wordpipe import {shlex.quote(str(found))} -o ENCODER"
+    return (
+        "give a folder with a text encoder (config.json and model.safetensors), a file of word vectors, or a folder with "
+        "vectors.npy and words.txt"
+    )
+
+
 def vectors_entry(path: PathLike) -> InputEntry:
     """Return the manifest's entry of imported word vectors, or of an encoder's folder: name, size and content hash.
 
@@ -140,11 +152,13 @@ def vectors_entry(path: PathLike) -> InputEntry:
     if is_artifact(path):
         raise ArtifactError("the input is already an artifact", where=path, hint="use the artifact without import")
     if not path.exists():
-        raise InputError(
-            "the file does not exist", where=path, hint="give a file of word vectors, or a folder with vectors.npy"
-        )
+        raise InputError("the file or folder does not exist", where=path, hint=_hint_of_import(path))
     if imported_kind(path) == "model":
         return encoder_entry(path)
+    if path.is_dir() and not (path / VECTORS_NPY).exists():
+        raise InputError(
+            "the folder has neither word vectors nor a text encoder", where=path, hint=_hint_of_import(path)
+        )
     files = folder_files(path) if path.is_dir() else [path]
     if not all(one.is_file() for one in files):
         raise InputError("a pipe or a device cannot be read twice", where=path, hint="write the data to a file first")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wordpipe.words.formats import (
         FILES,
         FOLDERS,
+        VECTORS_NPY,
         WordFile,
         WordFilter,
         WordTable,

@@ -53,6 +53,11 @@ _FOREIGN = (
         f"if you trust the file, convert it in Python and then import vectors.bin: gensim.models.Word2Vec.load(FILE).wv."
         f"{_TO_WORD2VEC}; if the file has only vectors: gensim.models.KeyedVectors.load(FILE).{_TO_WORD2VEC}",
     ),
+    (
+        re.compile(rb"(?s).{4}\0{4}\{"),
+        "this is a safetensors file with the weights of a model",
+        "give the folder that contains this file: wordpipe import FOLDER -o ENCODER",
+    ),
     (re.compile(rb"PK\x03\x04"), "this is a zip file", "unpack the zip file, and give the file inside"),
     (
         re.compile(rb"\x93NUMPY"),

@@ -22,7 +22,7 @@ from wordpipe.corpus.binary.packages import Package, path_in
 from wordpipe.corpus.binary.word import LEFT_OUT
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.readers.html_pages import MARKUP, read_html, to_utf8
-from wordpipe.corpus.readers.sections import Outline, outline_records, parts
+from wordpipe.corpus.readers.sections import Outline, outline_records, parts, title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 from wordpipe.wording import place_anchor
@@ -63,7 +63,7 @@ def read(opened: Opened) -> Iterator[Record]:
         hint = "open the book in the program of its seller; wordpipe cannot read encrypted books"
         raise InputError("the book is encrypted", where=opened.source.name, hint=hint)
     outline = Outline(opened.ledger)
-    outline.title = " ".join(book.title.split()) or None
+    outline.title = title_of_properties(book.title)
     yield from outline_records(outline, _pages(package, book, outline, opened), opened)
 
 

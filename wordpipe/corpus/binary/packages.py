@@ -23,6 +23,7 @@ from xml.parsers import expat
 from zipfile import BadZipFile, LargeZipFile, ZipFile
 
 from wordpipe.corpus.decode import BLOCK, ExpansionLimit
+from wordpipe.corpus.readers.sections import title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 
@@ -269,9 +270,9 @@ class _Title:
 
 
 def title_in(package: Package, part: str, file: str) -> str | None:
-    """Return the title in the properties of a document; None where there is none, or it is only the name of a file."""
+    """Return the title in the properties of a document; None where there is none, or it is only the name of the file."""
     found = _Title()
     package.parse(part, found)
-    title = " ".join(found.words.split())
+    title = title_of_properties(found.words)
     names = {PurePosixPath(file).stem.casefold(), PurePosixPath(file).name.casefold()}
-    return None if title.casefold() in names else title or None
+    return None if title is None or title.casefold() in names else title

@@ -12,7 +12,7 @@ from typing import Any
 from wordpipe.corpus.binary.bounded import values_of
 from wordpipe.corpus.detect_format import filled_hint
 from wordpipe.corpus.documents import Record
-from wordpipe.corpus.readers.sections import Section, pieces_of
+from wordpipe.corpus.readers.sections import Section, pieces_of, title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 from wordpipe.wording import place_anchor
@@ -29,6 +29,7 @@ def read(opened: Opened) -> Iterator[Record]:
         what = "reading PDF needs the package pypdfium2, which is not installed"
         raise InputError(what, where=name, hint="pip install 'wordpipe[documents]'")
     head, *pages, end = values_of(_PARSER, opened.file, name)
+    title = title_of_properties(head["title"])
     # what was counted, and what has no text
     for what, number in end["counts"].items():
         opened.ledger.add(what, number)
@@ -40,7 +41,7 @@ def read(opened: Opened) -> Iterator[Record]:
         opened.ledger.warn("scanned", _about_scanned(name, scanned))
     documents = opened.settings.documents
     if documents == "file":
-        yield _whole(opened, pages, head["title"])
+        yield _whole(opened, pages, title)
         return
     # a record for each part of a page
     sections = [
@@ -50,7 +51,7 @@ def read(opened: Opened) -> Iterator[Record]:
     ]
     opened.ledger.add("sections_read", len(sections))
     for number, section in sections:
-        record = section.record(name, head["title"])
+        record = section.record(name, title)
         record.metadata = opened.fields.metadata_of({"page": number}, number)
         yield from [record] if documents in ("auto", "section") else pieces_of(record, documents)
 

@@ -47,9 +47,6 @@ _NOTHING = re.compile("[\0-\x1f\x7f-\x9f\u00ad\ufeff\ufffe\uffff]")
 _UNKNOWN = re.compile("[\ue000-\uf8ff\ufffd\U000f0000-\U0010ffff]")
 _AFTER_NUMBER = re.compile(r"(?<!\S)([.,;:!?])(\d[\d.,:/-]*)(?!\S)")  # a sign that stands behind it in Hebrew
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_TITLE_NAME = re.compile(
-    r"(?i)untitled|document\d*|microsoft word|.*\.(?:docx?|odt|tex|dvi|rtf|indd|qxd|pdf|html?)|\W*"
-)
 _OPENS_LOW = re.compile(r"[^A-ZÀ-ÖØ-Þ\d•▪◦(\[„“\"'«]")
 _SENTENCE = re.compile(r"[.!?…]['\"”’»)\]]{0,3}(?=\s+\W{0,2}[^a-z\s])|[。！？]|[.!?…]['\"”’»)\]]{0,3}\Z")
 _LONGEST_REST = 1500  # characters of a sentence that goes on on the next page
@@ -392,14 +389,13 @@ def _has_picture(page: Any) -> bool:
     return False
 
 
-def _title(document: Any) -> str | None:
-    """Return the title that a document says of itself; None where it is none: empty, the name of a file."""
+def _title(document: Any) -> str:
+    """Return the title that a document says of itself."""
     size = min(pdfium.FPDF_GetMetaText(document, b"Title", None, 0), 4096)
     buffer = (ctypes.c_char * max(size, 2))()
     pdfium.FPDF_GetMetaText(document, b"Title", buffer, size)
     text = " ".join(_NOTHING.sub(" ", bytes(buffer)[:-2].decode("utf-16-le", "ignore")).split())
-    text = _UNKNOWN.sub("", _SURROGATES.sub("", text))
-    return None if _TITLE_NAME.fullmatch(text) or text.lower().startswith("microsoft word") else text
+    return _UNKNOWN.sub("", _SURROGATES.sub("", text))
 
 
 def _take_rest(page: dict[str, Any], after: dict[str, Any], words: Words) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from wordpipe.corpus.binary.word import CONTENTS, LEFT_OUT, add_lines, numeral
 from wordpipe.corpus.documents import Record
-from wordpipe.corpus.readers.sections import Outline, outline_records
+from wordpipe.corpus.readers.sections import Outline, outline_records, title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 
@@ -116,6 +116,7 @@ class _Document:
         self._font, self._default = 0, "cp1252"
         self._styles: dict[int, _Style] = {}
         self._style = _Style()
+        self._title = ""  # in the properties
         self._open = _Paragraph()
         self._notes: list[_Note] = []  # that are open
         self._waiting: list[str] = []
@@ -223,7 +224,8 @@ class _Document:
         elif now.into == "instruction":
             self._instruction += text[:100]
         elif now.into == "title":
-            self.outline.title = f"{self.outline.title or ''}{text}"
+            self._title += text
+            self.outline.title = title_of_properties(self._title)
         elif now.into == "styles":
             name, end, _ = text.partition(";")
             self._style.name += name

@@ -23,7 +23,7 @@ from itertools import chain
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from wordpipe.corpus.documents import Ledger, Record
-from wordpipe.corpus.readers.sections import Markup, Outline, names, read_sections
+from wordpipe.corpus.readers.sections import Markup, Outline, names, read_sections, title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
 
@@ -112,7 +112,7 @@ def read_parsed(
             outline.words(words)  # a further one is text as others are
             outline.block()
         else:
-            outline.title = words or None
+            outline.title = words if title_of_properties(words) else None
     if page.body is not None:
         _Walk(outline).over(page.body)
     outline.end_list()

@@ -25,6 +25,23 @@ _LONGEST_ANCHOR = 500  # characters; a longer one names nothing that anyone link
 _BETWEEN = re.compile(r"\s*[-–—|·:•»›]+\s*")  # the name of a page and of its site
 _END = re.compile(rf"{_BETWEEN.pattern}\Z")
 _CELL = " | "
+_NO_TITLE = re.compile(  # what programs write as the title of a document that nobody gave one
+    r"(?i)\W*(?:(?:untitled(?: (?:document|page|presentation|spreadsheet))?|(?:no|ohne|sans|sin|senza|без) (?:title|titel"
+    r"|titre|t[ií]tulo|titolo|названия)|title|anonymous|unknown|unspecified|new (?:page|document)|document|dokument"
+    r"|presentation|pr[äé]sentation|powerpoint[ -]pr[eäé]sentation|slide|folie|無題(?:ドキュメント)?|无标题)[\W\d]*)?"
+    r"|microsoft (?:word|excel|powerpoint|publisher)(?: - .*)?|(?:file|https?):.*"
+    r"|.*\.(?:docx?|pptx?|xlsx?|odt|odp|rtf|tex|dvi|indd|qxd|wpd|pdf|html?)"
+)
+
+
+def title_of_properties(title: str) -> str | None:
+    """Return the title that the properties of a document say; None where it is only what a program writes there.
+
+    >>> title_of_properties("Tide tables"), title_of_properties("(anonymous)"), title_of_properties("Microsoft Word - a.doc")
+    ('Tide tables', None, None)
+    """
+    title = " ".join(title.split())
+    return None if _NO_TITLE.fullmatch(title) else title
 
 
 @dataclass(slots=True)

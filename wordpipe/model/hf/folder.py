@@ -22,6 +22,7 @@ from wordpipe.errors import ArtifactError
 from wordpipe.model.config import ModelConfig
 from wordpipe.model.hf.families import config_from_hf, config_to_hf, family_of
 from wordpipe.model.hf.mapping import CONFIG, WEIGHTS, Entry, Family
+from wordpipe.model.hf.parts import unreadable_weights
 from wordpipe.model.init import initialise, make_transformer
 from wordpipe.model.positions import sinusoidal_table
 from wordpipe.model.transformer import LanguageModel
@@ -289,7 +290,7 @@ def _load(data: bytes, where: str) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load(data)
     except (SafetensorError, ValueError, KeyError) as error:
-        raise ArtifactError("not a safetensors file", where=where, got=error) from None
+        raise unreadable_weights(data, where, error) from None
     return weights
 
 

@@ -7,6 +7,7 @@ the shape and the place of every tensor. So the parts of a model of any size are
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -24,6 +25,8 @@ PARTS = (
 what can be computed, are "not counted"."""
 
 _MAX_HEADER = 100_000_000  # bytes, as in the library
+_POINTER = b"version https://git-lfs"
+_MAX_FILE = 1 << 44  # bytes; what promises more is no safetensors file
 _METADATA = "__metadata__"
 _ALIGNED = 8  # bytes that the header of a safetensors file is filled up to
 _NAMED = (  # the beginning of our name of a weight → its part
@@ -65,6 +68,30 @@ def read_header(file: BinaryIO, where: str) -> dict[str, StoredWeight]:
             raise ArtifactError("not a safetensors file", where=where, got=f"{name} without a shape")
         found[name] = StoredWeight(tuple(shape), str(about.get("dtype")))
     return found
+
+
+def unreadable_weights(data: bytes, where: str, error: Exception) -> ArtifactError:
+    """Return the error for a file that is no safetensors file, or not a whole one.
+
+    Args:
+        data: of the file.
+        where: its name.
+        error: what its reader said.
+    """
+    hint = "download or copy the file again"
+    if not data:
+        return ArtifactError("the file is empty", where=where, hint=hint)
+    if data.startswith(_POINTER):
+        what, hint = "this is a pointer of Git LFS, not the file with the weights", "in the repository: git lfs pull"
+        return ArtifactError(what, where=where, hint=hint)
+    wanted = begin = 8 + int.from_bytes(data[:8], "little")
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        header = json.loads(data[8:begin])
+        wanted += max(about["data_offsets"][1] for name, about in header.items() if name != _METADATA)
+    if data[8:9] in (b"{", b"") and len(data) < wanted <= _MAX_FILE:
+        got, expected = f"{len(data):,} bytes", f"{wanted:,} bytes{' or more' * (wanted == begin)}"
+        return ArtifactError("the file is cut short", where=where, got=got, expected=expected, hint=hint)
+    return ArtifactError("not a safetensors file", where=where, got=error, hint=hint)
 
 
 def parts_of(names: list[str], values: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, str]]:

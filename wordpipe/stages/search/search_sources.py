@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,10 @@ class CachedSearch:
     bytes: int  # on disk
     asked: float  # when, in seconds since 1970
     path: Path
+    passed_over: Mapping[str, int] = field(default_factory=dict)  # files that are not in it: kind → how many
+    names: Mapping[str, Sequence[str]] = field(
+        default_factory=dict
+    )  # kind, or what is wrong with files → names of some
 
 
 @public(QueryOptions, name="search_texts")
@@ -187,15 +191,20 @@ def _cached(entry: Path) -> CachedSearch | None:
     with suppress(OSError):
         if (about := _about(entry)) is not None:
             size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
-            return CachedSearch(*about, size, (entry / _ABOUT).stat().st_mtime, entry)
+            asked = (entry / _ABOUT).stat().st_mtime
+            left_out = about.get("passed_over", {}), about.get("names", {})
+            return CachedSearch(
+                tuple(about["sources"]), about["folder"], about["texts"], size, asked, entry, *map(dict, left_out)
+            )
     return None
 
 
-def _about(entry: Path) -> tuple[tuple[str, ...], str, int] | None:
-    """Return the sources, the folder and the number of texts of an entry of the cache; None if it is none, or is damaged."""
+def _about(entry: Path) -> dict[str, Any] | None:
+    """Return the sources, the folder, the number of texts … of an entry of the cache; None if it is none, or is damaged."""
     with suppress(WordpipeError, OSError, KeyError, TypeError, ValueError):
         about = parse_json_object(read_regular_file(entry / _ABOUT, _LARGEST), entry / _ABOUT)
-        return tuple(map(str, about["sources"])), str(about["folder"]), int(about["texts"])
+        known = {"sources": [*map(str, about["sources"])], "folder": str(about["folder"]), "texts": int(about["texts"])}
+        return {**about, **known}
     return None
 
 
@@ -253,13 +262,15 @@ def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) 
     found = sources_of(names, chosen)
     standing = str(working_folder())
     entry = home / _key(standing, names, chosen.recipe())
-    if _is_current(entry, entries := entries_of(found, chosen)):
-        _say_passed_over(found, entry, run)
-        return entry
-    with _locked(entry, run):
-        if not _is_current(entry, entries):  # another process may have made it meanwhile
-            _make(entry, names, given, run, {"sources": names, "folder": standing})
-            _keep_bounded(home, entry)
+    if not _is_current(entry, entries := entries_of(found, chosen)):
+        with _locked(entry, run):
+            if not _is_current(entry, entries):  # another process may have made it meanwhile
+                about = {"sources": names, "folder": standing}
+                before = _about(entry) or {}
+                about |= {name: before[name] for name in ("passed_over", "names") if name in before}
+                _make(entry, names, given, run, about, found)
+                _keep_bounded(home, entry)
+    _say_passed_over(found, entry, run)
     return entry
 
 
@@ -306,8 +317,24 @@ def _is_current(entry: Path, entries: list[InputEntry]) -> bool:
     return False
 
 
-def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions, about: dict[str, Any]) -> None:
-    """Make or update the corpus and the index of an entry of the cache."""
+def _make(
+    entry: Path,
+    names: list[str],
+    given: dict[str, Any],
+    run: RunOptions,
+    about: dict[str, Any],
+    found: Sources | None = None,
+) -> None:
+    """Make or update the corpus and the index of an entry of the cache.
+
+    Args:
+        entry: its folder.
+        names: the sources, as they were named.
+        given: settings of the reading.
+        run: progress.
+        about: what is kept about the entry.
+        found: the sources; what was passed over is not said here.
+    """
     from wordpipe.stages.corpus.ingest import ingest
     from wordpipe.stages.search.index import index
 
@@ -315,14 +342,23 @@ def _make(entry: Path, names: list[str], given: dict[str, Any], run: RunOptions,
     entry.mkdir(mode=0o700, exist_ok=True)
     known, has_index = (_is_whole(entry / name) for name in (_CORPUS, _INDEX))
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
-    how = replace(run, verify=False, report=partial(_report_reading, run.report))
+    unsaid = () if found is None else (*lines_about_skipped(found.skipped, found.examples),)
+    how = replace(run, verify=False, report=partial(_report_reading, run.report, unsaid))
     corpus = ingest(names, output=entry / _CORPUS, run=how, **reading)
     indexing = replace(run, verify=False, report=partial(_report_work, run.report))
     made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, endings="remove")  # nothing is measured
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
     size, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
-    text = f"{'updated' if known else 'read'}: {size:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
+    text = f"read: {size:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
+    if "sources_copied" in corpus.counts:
+        new, gone = (
+            sum(corpus.counts.get(f"sources_{name}", 0) for name in names)
+            for names in (("read_again", "added"), ("deleted",))
+        )
+        left = f", {gone:,} removed" if gone else ""
+        of_all = f"{new:,} of {corpus.counts['sources']:,} files read{left}"
+        text = f"updated: {of_all}, {made.counts['texts']:,} texts, {seconds:.1f} s"
     run.report(Progress("note", note=f"{text}; the next search of these sources uses this index"))
 
 
@@ -335,9 +371,11 @@ def _is_whole(artifact: Path) -> bool:
     return False
 
 
-def _report_reading(report: Report, progress: Progress) -> None:
-    """Report the progress and what is said while sources are read, as far as it fits a search."""
+def _report_reading(report: Report, unsaid: Sequence[str], progress: Progress) -> None:
+    """Report the progress and what is said while sources are read, as far as it fits a search; some lines are not said."""
     if progress.note is not None:
+        if progress.note in unsaid:
+            return
         note = _for_search(progress.note)
         if not note or (note != progress.note and not progress.is_warning and "--include" not in note):
             return  # a note about an option
@@ -346,16 +384,20 @@ def _report_reading(report: Report, progress: Progress) -> None:
 
 
 def _say_passed_over(found: Sources, entry: Path, run: RunOptions) -> None:
-    """Say what of the sources is not in an index of the cache, in a line or two: files of other kinds, unreadable files."""
-    lines = [*lines_about_skipped(found.skipped, found.examples, is_short=True)]
+    """Say which files of the sources are not in an index of the cache, if that is new; and keep it for the list."""
+    about, unreadable = _about(entry), dict[str, list[str]]()
     with suppress(ArtifactError), Artifact(entry / _CORPUS, ["corpus"], verify=False) as corpus:
-        unreadable = [name for names in corpus.manifest.facts.get("unreadable", {}).values() for name in names]
-        if unreadable:
-            files = "1 file could" if len(unreadable) == 1 else f"{len(unreadable):,} files could"
-            more = ", …" * (len(unreadable) > _SHOWN)
-            lines.append(f"{files} not be read: {', '.join(unreadable[:_SHOWN])}{more}")
-    for line in lines:
-        run.report(Progress("note", note=line))
+        unreadable = corpus.manifest.facts.get("unreadable", {})
+    names = {**found.examples, **{what: some[:_SHOWN] for what, some in unreadable.items()}}
+    now = {**found.skipped, **{what: len(some) for what, some in unreadable.items()}}
+    if about is None or about.get("passed_over", {}) == now:
+        return
+    for line in lines_about_skipped(found.skipped, found.examples):
+        if fit := _for_search(line):
+            more = " (to list them: wordpipe search --cache)" if " passed over: " in line else ""
+            run.report(Progress("note", note=fit + more))
+    with atomic_file(entry / _ABOUT) as file:
+        file.write(json.dumps(about | {"passed_over": now, "names": names}).encode())
 
 
 def _report_work(report: Report, progress: Progress) -> None:
