@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import wordpipe
-from wordpipe.cli.stage import _span, _state_lines
+from wordpipe.cli.output import _span
+from wordpipe.cli.stage import _state_lines
 from wordpipe.pipeline import Stage, State
 from wordpipe.stages import COMMANDS
 

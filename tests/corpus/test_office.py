@@ -1,6 +1,8 @@
 """Office documents and books: what is read in files that real programs made, what is left out, and what is refused."""
 
+import gzip
 import io
+import lzma
 import random
 import zipfile
 from pathlib import Path
@@ -49,6 +51,12 @@ def test_what_a_person_reads_is_read(path):
             {"comments": 1, "deleted text": 1, "hidden text": 1, "tables of contents": 1, "headers and footers": 4},
         ),
         ("kiln3.epub", {}),
+        ("minutes.docx", {"headers and footers": 2}),
+        ("lamps.pptx", {"hidden slides": 1, "charts": 1}),
+        ("lamps.odp", {"hidden slides": 1, "dates, numbers and footers of slides": 1}),
+        ("tides.xlsx", {"hidden sheets": 1, "hidden rows": 1}),
+        ("tides-gnumeric.xlsx", {"hidden rows": 1}),
+        ("tides-gnumeric.ods", {"hidden sheets": 1, "hidden rows": 1}),
     ],
 )
 def test_what_is_left_out_is_counted(name, left_out):
@@ -57,7 +65,38 @@ def test_what_is_left_out_is_counted(name, left_out):
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in golden_files("office") if path.stem != "costs"], ids=lambda path: path.name
+    ("name", "what"),
+    [
+        ("locked.docx", "has a password"),
+        ("locked.xlsx", "has a password"),
+        ("cut.docx", "the file is damaged"),
+        ("empty.odt", "the file is damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_by_name(name, what):
+    with pytest.raises(InputError, match=f"{name}: .*{what}"):
+        read(OFFICE / name)
+
+
+def test_files_are_known_without_an_ending_and_unpacked_where_they_are_compressed(tmp_path):
+    (tmp_path / "minutes").write_bytes((OFFICE / "minutes.docx").read_bytes())
+    (tmp_path / "tides").write_bytes((OFFICE / "tides.xlsx").read_bytes())
+    (tmp_path / "lighthouse").write_bytes((GOLDEN / "pdf" / "lighthouse.pdf").read_bytes())
+    (tmp_path / "handbook.pdf.gz").write_bytes(gzip.compress((GOLDEN / "pdf" / "handbook.pdf").read_bytes()))
+    (tmp_path / "cjk.odt.xz").write_bytes(lzma.compress((OFFICE / "cjk.odt").read_bytes()))
+    (tmp_path / "noise").write_bytes(bytes(range(256)))
+    (tmp_path / "notes.gz").write_bytes(gzip.compress(b"Plain words.\n"))
+    found, _ = read(tmp_path)
+    names = {one.columns["source"].rpartition("/")[2] for one in found}
+    assert names == {"minutes", "tides", "lighthouse", "handbook.pdf.gz", "cjk.odt.xz", "notes.gz"}
+    (first, *_), _ = read(tmp_path / "lighthouse")
+    assert (first.title, first.columns["page"]) == ("The Lighthouse › Fires", 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in golden_files("office") if not path.stem.startswith(("costs", "tides"))],
+    ids=lambda path: path.name,
 )
 def test_as_one_document_it_has_all_of_its_text(path):
     sections, _ = read(path)

@@ -119,7 +119,6 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
         ("nothing", "no text to read; got only skipped files (1 .png)", None),
         ("page.svg", "wordpipe cannot read .svg files", "--format txt"),
         ("all.7z", "wordpipe cannot read .7z files", "unpack"),
-        ("t.parquet.gz", "wordpipe cannot read compressed Parquet", "decompress"),
         ("lost.txt", "the link points to a file that does not exist", None),
         ("/dev/null", "not a file, a folder or a pipe", None),
         ("python:no_such_package", "no Python source code of this package was found", "pip install no_such_package"),
@@ -130,7 +129,7 @@ def test_a_name_that_is_no_utf8_can_be_shown(here):
     ],
 )
 def test_what_cannot_be_read_is_named(here, text, message, hint):
-    for name in ("nothing/a.png", "page.svg", "all.7z", "t.parquet.gz"):
+    for name in ("nothing/a.png", "page.svg", "all.7z"):
         path = here / name
         path.parent.mkdir(exist_ok=True)
         path.touch()

@@ -1,6 +1,7 @@
 """Encoding a corpus: its units against a slow twin, which texts are encoded against a dict, chunks and stored vectors."""
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,9 @@ def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> li
         elif settings.unit == "document":
             spans = [(0, len(document))]
         else:
-            spans = pack_sentences(reader.lengths([row["text"] for row in document]), reader.window, reader.overlap)
+            texts = [row["text"] for row in document]
+            ends = np.array([re.search(r"\n[ \t]*\n\s*\Z", text) is not None for text in texts])
+            spans = pack_sentences(reader.lengths(texts), reader.window, reader.overlap, ends)
         for first, stop in spans:
             row, text = document[first], "".join(row["text"] for row in document[first:stop]).strip()
             titled = settings.with_title and settings.unit != "sentence" and row["title"]
@@ -94,7 +97,7 @@ def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> li
     return found
 
 
-TEXTS = st.sampled_from(["w1 w2. ", "", " \u2028w3\u3000", "w4 " * 9, "ü日本\n", "w5"])
+TEXTS = st.sampled_from(["w1 w2. ", "", " \u2028w3\u3000", "w4 " * 9, "ü日本\n", "w5", "w6 w7\n \n"])
 ROWS = st.lists(st.tuples(st.sampled_from("aaab"), TEXTS, st.sampled_from([None, "", "T", "Zwei Ä"])), max_size=25)
 
 

@@ -45,6 +45,35 @@ def test_passages_by_hand() -> None:
 
 
 @settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=30), st.integers(1, 20), st.integers(0, 9))
+def test_a_full_passage_ends_with_a_paragraph_of_its_second_half(
+    sentences: list[tuple[int, bool]], size: int, overlap: int
+) -> None:
+    lengths, ends = (
+        np.array([one for one, _ in sentences], dtype=np.int64),
+        np.array([end for _, end in sentences], bool),
+    )
+    passages = pack_sentences(lengths, size, overlap, ends)
+    covered = {number for first, stop in passages for number in range(first, stop)}
+    assert covered == set(range(len(lengths)))
+    for first, stop in passages:
+        assert lengths[first:stop].sum() <= size or stop - first == 1
+    for (begun, stop), (first, end) in pairwise(passages):
+        assert first <= stop < end
+        assert lengths[begun : stop + 1].sum() > size or ends[stop - 1]  # it is full, or a paragraph ends
+        if ends[stop - 1] and 2 * lengths[begun:stop].sum() >= size:
+            assert first == stop  # the next one begins with a paragraph
+        else:  # no paragraph ends in its second half
+            held = np.cumsum(lengths[begun:stop])
+            assert not any(ends[begun + n] and 2 * held[n] >= size for n in range(stop - begun))
+
+
+def test_paragraphs_by_hand() -> None:
+    lengths, ends = np.array([4, 3, 2, 5, 30, 1]), np.array([False, True, False, True, False, False])
+    assert pack_sentences(lengths, 10, 5, ends) == [(0, 2), (2, 4), (4, 5), (5, 6)]
+
+
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 100))
 def test_batches_hold_every_sequence_within_the_budget(lengths: list[int], budget: int) -> None:
     groups = [group.tolist() for group in token_batches(np.array(lengths, dtype=np.int64), budget)]

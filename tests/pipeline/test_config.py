@@ -194,6 +194,7 @@ def test_a_config_that_is_not_there_says_what_writes_one(tmp_path, monkeypatch):
         ("keep them with --metadata NAME", "keep them with metadata in [stage.corpus]"),
         ("read it with --format jsonl", 'read it with format = "jsonl" in [stage.corpus]'),
         ("or --no-deduplicate", "or deduplicate = false in [stage.corpus]"),
+        ("use --no-deduplicate to keep all", "use deduplicate = false in [stage.corpus] to keep all"),
         ("raise --max-document-bytes 4096 or more", "raise max_document_bytes = 4096 in [stage.corpus] or more"),
         ("wordpipe ingest --valid 0", "valid = 0 in [stage.corpus]"),
         ("lower --min-count (it was 3)", "lower --min-count (it was 3)"),  # no setting of these stages

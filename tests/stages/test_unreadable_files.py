@@ -19,7 +19,7 @@ BAD = {
     "fake.parquet": (b"PAR1 and no more", "not a valid Parquet file"),
     "fake.txt.gz": (b"this is no gzip", "the gz stream is damaged"),
     "numbers.csv": (b"a,b\n1,2\n", "the text field 'text' does not exist"),
-    "packed.parquet.gz": (GZ, "wordpipe cannot read compressed Parquet"),
+    "packed.xlsx.gz": (GZ, "the file is damaged"),
     "squad.txt.zst": (b"\x28\xb5\x2f\xfd\x00\xf8" + bytes(20), "the zst stream is damaged"),
 }
 GOOD = {"a.txt": b"Bees dance.\n", "z.txt": b"Wasps do not.\n"}
@@ -65,9 +65,6 @@ def test_a_file_that_is_named_is_an_error_unless_it_may_be_left_out(folder, name
 
 
 def test_error_stops_at_the_first_file_of_a_folder(folder):
-    with pytest.raises(InputError, match=r"in/packed\.parquet\.gz: wordpipe cannot read compressed Parquet"):
-        wordpipe.ingest("in", output="c", unreadable="error")
-    (folder / "packed.parquet.gz").unlink()
     with pytest.raises(InputError, match=r"in/cut\.txt\.gz: the gz stream is incomplete"):
         wordpipe.ingest("in", output="c", unreadable="error")
 
@@ -123,7 +120,7 @@ def test_what_changes_between_hashing_and_reading_is_left_out_and_read_again_lat
         made = wordpipe.ingest("in", output="c")
     assert made.counts["files_unreadable.the file changed while it was read"] == 1
     made = wordpipe.ingest("in", output="c", update=True)
-    assert (made.counts["sources_read_again"], made.counts["sources_copied"]) == (1, 6)
+    assert (made.counts["sources_read_again"], made.counts["sources_copied"]) == (1, 7)
     assert texts_in(folder.parent / "c") == ["in/a.txt", "in/z.txt"]
 
 

@@ -5,14 +5,15 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from wordpipe.cli.command import PATH, ExampleCommand
 from wordpipe.cli.output import (
+    amounts,
     cells_of,
     counted,
     emphasised,
@@ -27,6 +28,10 @@ from wordpipe.cli.output import (
 )
 from wordpipe.cli.query_answers import cut, piped_line
 
+if TYPE_CHECKING:
+    from wordpipe.stages import Maker, Preview
+
+_NAMES_SHOWN = 5  # of files that cannot be read
 _EXAMPLE_CHARS = 60  # of the value of a column
 _BAR = "│"
 _COLOURS = ("black on bright_cyan", "black on bright_yellow")  # of tokens, in turns
@@ -374,3 +379,33 @@ def _summary(found: dict[str, Any]) -> str:
         if any(found[name])
     ]
     return " · ".join(parts)
+
+
+def print_preview(command: "Maker", sources: Sequence[str], values: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what a command would read of some sources; nothing is written."""
+    from wordpipe.stages import load_named
+
+    seen: Preview = load_named(command.preview)(sources, **values)
+    if as_json:
+        click.echo(json.dumps(seen.to_json(), ensure_ascii=False))
+        return
+    for line in preview_lines(seen):
+        click.echo(escaped(line))
+    click.echo(f"estimate: {amounts(seen.estimate)}; nothing was written")
+
+
+def preview_lines(seen: "Preview") -> Iterator[str]:
+    """Yield lines for people about what would be read, and what would be passed over."""
+    wide = max((len(kind.title) for kind in seen.kinds), default=0)
+    yield f"{counted(seen.files, 'files')} would be read, {human_bytes(seen.bytes)}:"
+    for kind in seen.kinds:
+        needs = f"   left out without a library: {kind.missing}" if kind.missing else ""
+        yield f"  {kind.title:<{wide}}  {kind.files:>7,}  {human_bytes(kind.bytes):>9}{needs}".rstrip()
+    if seen.passed_over:
+        yield f"{counted(sum(kind.files for kind in seen.passed_over), 'files')} would be passed over:"
+        wide = max(len(kind.kind) for kind in seen.passed_over)
+        for one in seen.passed_over:
+            yield f"  {one.kind:<{wide}}  {one.files:>7,}   {one.way}".rstrip()
+    for what, names in seen.unreadable.items():
+        more = ", …" * (len(names) > _NAMES_SHOWN)
+        yield f"{counted(len(names), 'files')} cannot be read: {what}: {', '.join(names[:_NAMES_SHOWN])}{more}"

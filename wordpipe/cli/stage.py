@@ -21,6 +21,7 @@ from wordpipe.cli.options import (
 )
 from wordpipe.cli.output import (
     ProgressDrawer,
+    amounts,
     counted,
     escaped,
     human_bytes,
@@ -36,8 +37,8 @@ from wordpipe.stages import Argument, Maker
 from wordpipe.storage import parent_of
 
 if TYPE_CHECKING:
-    from wordpipe.pipeline import Pipeline, Stage, State
-    from wordpipe.stages import Estimate, Made
+    from wordpipe.pipeline import Pipeline, Project, Stage, State
+    from wordpipe.stages import Made
 
 _CONFIG = click.argument("config", type=PATH, default="wordpipe.toml")
 
@@ -54,6 +55,7 @@ def stage_command(command: Maker) -> click.Command:
         *settings_options(settings),
         _common("--config", metavar="FILE[#STAGE]", help=config, expert=False),
         _common("--set", metavar="NAME=VALUE", multiple=True, help="Set any setting to a TOML value; may be repeated."),
+        *([_dry_run()] if command.preview else ()),
         _common("--fresh", is_flag=True, help="Start from the beginning, even if a stopped run could be continued."),
         *(_engine_options(joined=command.joined) if command.takes_engine else ()),
         _common("-v", "--verbose", is_flag=True, help="Show which settings are used and where they come from."),
@@ -73,6 +75,12 @@ def stage_command(command: Maker) -> click.Command:
         quiet="Print nothing but errors.",
         verify="inputs'",
     )
+
+
+def _dry_run() -> Option:
+    """Return the option that shows what a command would read."""
+    text = "Only show what would be read; what would be passed over, how to read that, and how long it would take, too."
+    return _common("-n", "--dry-run", is_flag=True, help=text, expert=False)
 
 
 def _common(*names: str, expert: bool = True, **attrs: Any) -> Option:
@@ -142,6 +150,12 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     # inputs and output, of the command line or of the stage
     is_alone = checked.takes_no_input and not any(given[_argument(one).name or ""] for one in command.arguments)
     inputs, of_stage = ([], False) if is_alone else _inputs(command, given, pipeline, stage)
+    if given.get("dry_run"):
+        from wordpipe.cli.show import print_preview
+
+        print_preview(command, inputs[0] if inputs else pipeline.inputs_from_here(stage) if pipeline and stage else (),
+                       values, as_json=given["as_json"])  # fmt: skip
+        return
     output = given["output"] or (
         pipeline.from_here(stage.output) if pipeline and stage and (of_stage or is_alone) else None
     )
@@ -320,6 +334,7 @@ def _print_clusters(made: "Made") -> None:
 )  # fmt: skip
 def init(folder: Path, source: tuple[str, ...], encoder: Path | None, quiet: bool) -> None:
     """Write a commented wordpipe.toml and a Makefile to start from. Existing files are not changed."""
+    from wordpipe.cli.show import preview_lines
     from wordpipe.pipeline import WHY, WHY_IMPORTED, init_project
 
     project = init_project(folder, source=source, encoder=encoder)
@@ -328,37 +343,47 @@ def init(folder: Path, source: tuple[str, ...], encoder: Path | None, quiet: boo
     # the files
     for path, is_new in project.files:
         say(f"{'wrote' if is_new else 'kept '} {path}")
-    # the settings that were chosen for the texts
+    # what is read of the sources
+    if project.preview is not None and project.preview.is_mixed:
+        for line in preview_lines(project.preview):
+            say(escaped(line))
+    _say_settings(project, len(source))
     is_new = project.files[0][1]
-    if project.settings:
-        if not is_new:
-            say(f"{project.files[0][0]} exists and was not changed; the settings for these texts would be:")
-        for name, value in project.settings.items():
-            say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
-        # fields: of which file they are, ids, what is left out
-        if len(source) > 1 and project.fields_of:
-            say(f"  these are the fields of {escaped(project.fields_of)}")
-        if project.id_like:
-            name = json.dumps(project.id_like, ensure_ascii=False)
-            say(
-                f"  no field is called id, but {name} is different in each of the first records; to use it: id_field = {name}"
-            )
-        elif "text_field" in project.settings and "id_field" not in project.settings:
-            say('  no field is called id; if another field contains ids, set id_field = "NAME" in wordpipe.toml')
-        if project.others:
-            say(f"  fields not kept: {', '.join(project.others)}")
     if is_new:
         width = min(shutil.get_terminal_size().columns, 100)
         say(textwrap.fill(f"chosen: {WHY if encoder is None else WHY_IMPORTED}", width, subsequent_indent="  "))
     # how long it will take, and the next commands
     if project.estimate is not None:
         size = human_bytes(project.text_bytes)
-        what = f"{size} of text" if project.is_assumed else f"these {size} of text"
-        say(f"estimate for {what}: {_amounts(project.estimate)}")
+        of = "files" if project.preview is not None and project.preview.is_mixed else "text"
+        what = f"{size} of text" if project.is_assumed else f"these {size} of {of}"
+        say(f"estimate for {what}: {amounts(project.estimate)}")
     first = "" if source else f"put text files into {folder / 'texts'}, then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     say(f"next: {first}{go}wordpipe run --to words-index")
     say('then: wordpipe query run "your question" searches by words; after wordpipe run, by vectors and words')
+
+
+def _say_settings(project: "Project", sources: int) -> None:
+    """Say which settings `init` chose for the texts of its sources."""
+    if not project.settings:
+        return
+    if not project.files[0][1]:
+        say(f"{project.files[0][0]} exists and was not changed; the settings for these texts would be:")
+    for name, value in project.settings.items():
+        say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
+    # fields: of which file they are, ids, what is left out
+    if sources > 1 and project.fields_of:
+        say(f"  these are the fields of {escaped(project.fields_of)}")
+    if project.id_like:
+        name = json.dumps(project.id_like, ensure_ascii=False)
+        say(
+            f"  no field is called id, but {name} is different in each of the first records; to use it: id_field = {name}"
+        )
+    elif "text_field" in project.settings and "id_field" not in project.settings:
+        say('  no field is called id; if another field contains ids, set id_field = "NAME" in wordpipe.toml')
+    if project.others:
+        say(f"  fields not kept: {', '.join(project.others)}")
 
 
 @click.command(
@@ -442,11 +467,11 @@ def _print_states(pipeline: "Pipeline", states: "list[State]", *, as_json: bool)
     for state in states:
         click.echo(_state_lines(state, width))
         if state.estimate is not None:
-            click.echo(f"  {_amounts(state.estimate)}")
+            click.echo(f"  {amounts(state.estimate)}")
     # beside what this machine has
     if estimates:
         whole = total(estimates)
-        click.echo(f"total: {_amounts(whole)}")
+        click.echo(f"total: {amounts(whole)}")
         free, memory = shutil.disk_usage(_existing(pipeline.from_here(states[0].stage.output))).free, memory_bytes()
         if whole.disk_bytes > free:
             click.echo(f"  the disk does not have enough free space: {human_bytes(free)} are free")
@@ -468,30 +493,3 @@ def _state_lines(state: "State", width: int | None) -> str:
 def _existing(path: Path) -> Path:
     """Return the nearest folder above a path that exists."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
-
-
-def _amounts(estimate: "Estimate") -> str:
-    """Return an estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (probed)."""
-    low, high = estimate.seconds
-    parts = [_span(low, high), f"{_about(estimate.memory_bytes)} memory", f"{_about(estimate.disk_bytes)} disk"]
-    return f"{' · '.join(parts)} ({estimate.basis})"
-
-
-def _about(size: int) -> str:
-    """Return an estimated size in two digits: more would promise too much."""
-    digits = max(0, len(str(size)) - 2)
-    return human_bytes(round(size, -digits)).replace(".0 ", " ")
-
-
-def _span(low: float, high: float) -> str:
-    """Return the estimated time of a stage, from and to, in one unit."""
-    if high < 1.5:
-        return "about 1 s"
-    for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):
-        if high >= 2 * seconds or seconds == 1:
-            first, last = max(low / seconds, 0.1), high / seconds
-            shown = [
-                f"{one:.0f}" if one >= 3 or unit == "s" else f"{one:.1f}".removesuffix(".0") for one in (first, last)
-            ]
-            return f"about {shown[1]} {unit}" if shown[0] == shown[1] else f"{shown[0]} to {shown[1]} {unit}"
-    raise AssertionError(high)

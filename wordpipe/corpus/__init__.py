@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         read_blocks,
         without_end_marks,
     )
-    from wordpipe.corpus.detect_format import looks_like, not_text, way_to_read
+    from wordpipe.corpus.detect_format import form_of, looks_like, not_text, way_to_read
     from wordpipe.corpus.digests import Digests, RecordIds
     from wordpipe.corpus.documents import (
         Ledger,
@@ -58,8 +58,10 @@ if TYPE_CHECKING:
         lines_about_skipped,
         lines_about_unreadable,
         may_be_left,
+        patterns_for,
         read_records,
         settings_for,
+        text_blocks,
     )
     from wordpipe.corpus.record_fields import IDS, TEXTS, TITLES, Field, called, seen_fields, text_and_title
     from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wordpipe.corpus.decode import BLANK_END, BOM, compression_of
-from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
+from wordpipe.corpus.decode import BLANK_END, BOM, ExpansionLimit, compression_of, decompress_blocks
+from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
 from wordpipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _LOG_LINE = re.compile(
     r"|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d|\d\d:\d\d:\d\d\b|\d{10}\.\d{3})"
 )
 _LINES_OF_LOG = 5  # at least
-_LOOKED_AT = 4096  # bytes of a file that no ending tells of
+_UNPACKED = 200  # times its size, which the beginning of a file may be at most
 
 _HEADERS = re.compile(
     rb"(?:From [^\r\n]{1,200}\r?\n)?(?:[A-Za-z][A-Za-z-]{1,40}:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){2,200}"
@@ -174,12 +174,28 @@ def is_log(name: str, first: bytes) -> bool:
     return len(lines) >= _LINES_OF_LOG and sum(_LOG_LINE.match(line) is not None for line in lines) >= 0.8 * len(lines)
 
 
-def begins_as_text(path: Path) -> bool:
-    """True if a file contains text, in whatever encoding: it is no binary file, and not in letters for programs."""
+def _beginning(path: Path) -> bytes | None:
+    """Return the first bytes of a file, unpacked where its name says that it is compressed; None: they cannot be read."""
     try:
         with path.open("rb") as file:
-            head = file.read(_LOOKED_AT)
-    except (OSError, ValueError):
+            head = file.read(HEAD_BYTES)
+        kind = COMPRESSIONS.get(path.suffix.lower(), "none")
+        return next(decompress_blocks(iter([head]), kind, ExpansionLimit(str(path), _UNPACKED)), b"")[:HEAD_BYTES]
+    except (OSError, ValueError, InputError):
+        return None
+
+
+def form_by_beginning(path: Path) -> str | None:
+    """Return the format of a file whose name says none, where its first bytes do: PDF, office documents, archives."""
+    head = _beginning(path)
+    kind = _kind_of(head, is_plain=True) if head else None
+    return kind.name if kind is not None and kind.takes == "file" and kind.read else None
+
+
+def begins_as_text(path: Path) -> bool:
+    """True if a file contains text, in whatever encoding: it is no binary file, and not in letters for programs."""
+    head = _beginning(path)
+    if head is None:
         return False
     if (wide := _wide_encoding(head)) is not None:
         head = head.decode(wide, errors="ignore").encode(errors="ignore")

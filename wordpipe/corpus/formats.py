@@ -47,6 +47,8 @@ class Reader(NamedTuple):
     fields: Literal["", "named", "own"] = ""  # records with fields that settings name, or that the format names itself
     piece_ends: Mapping[str, bytes] = {}  # --documents → pattern of a record's end: pieces of a large file end there
     text_share: float = 1.0  # bytes of text out of a byte of a file, for estimates
+    mb_per_s: float = 22.0  # of a file, likewise
+    needs: str = ""  # the module of a library of the extra `documents`
     hint: str = ""  # what to do about a file that is not read: FILE is its name, STEM that without its ending
     in_letters: bool = False  # of what is not read: it is text, though of no prose
     is_document: bool = False  # of what is not read: people wrote it, so folders with such files are told the way
@@ -108,12 +110,12 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "pdf", "PDF", (".pdf",), read=_BINARY + "pdf:read", takes="file", begins=(b"%PDF",), is_structured=True,
-            text_share=0.2, hint=_RENAME.format("pdf"),
+            text_share=0.2, mb_per_s=2.0, needs="pypdfium2", hint=_RENAME.format("pdf"),
         ),
         Reader(
             "spreadsheet", "spreadsheet", (".xlsx", ".ods", ".xlsm", ".xlsb", ".xls"), read=_BINARY + "spreadsheets:read",
             takes="file", inside_zip=(b"xl/", b"opendocument.spreadsheet"), fields="named", text_share=2.0,
-            hint=_RENAME.format("xlsx"),
+            mb_per_s=2.0, needs="python_calamine", hint=_RENAME.format("xlsx"),
         ),
         Reader(
             "mail", "mail", (".eml", ".mbox"), read=_BINARY + "mail:read", looks_like=_LOOKS + "looks_like_mail",
@@ -159,7 +161,10 @@ READERS: dict[str, Reader] = {
             "label-first", "fastText lines", read=_READERS + "labelled:read_label_first", fields="own",
             looks_like=_READERS + "labelled:is_label_first", rank=1, of_txt="read",
         ),
-        Reader("python", "docstrings of a package", read=_READERS + "package:read", takes="source", text_share=0.15),
+        Reader(
+            "python", "docstrings of a package", read=_READERS + "package:read", takes="source", text_share=0.15,
+            mb_per_s=1.8,
+        ),
         Reader("rows", "records of a program", read=_READERS + "tables:read_rows", takes="source", fields="named"),
     )
 }  # fmt: skip

@@ -6,10 +6,12 @@ A source that cannot be read, or not to its end, stops the reading, or is left o
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, Literal, cast
 
 from blake3 import blake3
 
@@ -26,7 +28,7 @@ from wordpipe.corpus.decode import (
 from wordpipe.corpus.detect_format import begins_as_text, encoding_of, form_of, is_log, unreadable, way_to_read
 from wordpipe.corpus.documents import NOT_TEXT, REPEATS, SAME_ID, SAME_RECORDS, Ledger, Record
 from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.formats import ENDINGS, READERS, function_of
+from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, function_of
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.corpus.sources import OF_MACHINE, Source
@@ -36,6 +38,7 @@ LINE_FACTOR = 4  # a line of records may be this much longer than its text: esca
 DECODED = "files_decoded_from"  # heading of counts, by the encoding
 UNREADABLE = "files_unreadable"  # heading of counts, by what is wrong
 _OF_MACHINE = {os.strerror(number) for number in OF_MACHINE}
+_IN_MEMORY = 16 << 20  # bytes of a file that is unpacked; a larger one lies on the disk
 _SHOWN_DECODED = 3  # names of files in one encoding
 _SHOWN_FILES, _SHOWN_WHY = 10, 100  # names of files that are listed; characters of what is wrong with one
 _SHOWN_KINDS = 6  # of files that were passed over
@@ -240,9 +243,9 @@ def _records(
             source.seen.note(block)
 
     # a file: by its library, or as unpacked blocks, by which the format may be recognised
-    with source.open() as file:
-        if reader.takes == "file":  # which its library unpacks
-            opened.file = file
+    with source.open() as file, ExitStack() as resources:
+        if reader.takes == "file":
+            opened.file = resources.enter_context(_as_one_that_seeks(file, source, settings, unpacks=reader.unpacks))
         else:
             raw = read_blocks(file, source.name, note, source.start, source.stop)
             blocks = text_blocks(raw, source, settings, ledger)
@@ -253,6 +256,36 @@ def _records(
         ledger.add("bytes_read", source.bytes)
         on_bytes(source.bytes)
     source.seen.is_whole = True
+
+
+@contextmanager
+def _as_one_that_seeks(
+    file: BinaryIO, source: Source, settings: IngestSettings, *, unpacks: bool
+) -> Iterator[BinaryIO]:
+    """Give the file of a source that is not read in blocks: the same, or what it unpacks to, in a temporary file."""
+    compression = source.compression
+    if compression == "none" or compression == "auto" or unpacks:
+        yield file
+        return
+    blocks = read_blocks(file, source.name, lambda _: None)
+    with SpooledTemporaryFile(_IN_MEMORY) as copy:
+        for block in decompress_blocks(blocks, compression, ExpansionLimit(source.name, settings.max_expand)):
+            copy.write(block)
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
+
+
+def patterns_for(kind: str, examples: Iterable[str]) -> list[str]:
+    """Return patterns of `--include` by which text files of a kind that was passed over are read; none of other files.
+
+    Args:
+        kind: the ending of their names, as it was counted.
+        examples: names of some of them.
+    """
+    if kind in ENDINGS:
+        return []
+    texts = [path for path in map(Path, examples) if begins_as_text(path)]
+    return sorted({f"*{''.join(path.suffixes[-1 - (path.suffix.lower() in COMPRESSIONS) :])}" for path in texts})
 
 
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
@@ -333,13 +366,9 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
     total = sum(skipped.values())
     line = f"{total:,} file{'s' * (total != 1)} passed over: {', '.join(parts)}"
     # which of them contain text
-    texts = [
-        kind
-        for kind, _ in kinds
-        if kind not in ENDINGS and any(begins_as_text(Path(one)) for one in examples.get(kind, ()))
-    ]
-    patterns = ",".join(f"*{kind}" if kind.startswith(".") else "*" for kind in texts[:_SHOWN_KINDS])
-    yield f"{line}; to read the text files among them: --include {shlex.quote(patterns)}" if texts else line
+    texts = [pattern for kind, _ in kinds for pattern in patterns_for(kind, examples.get(kind, ()))]
+    patterns = shlex.quote(",".join(texts[:_SHOWN_KINDS]))
+    yield f"{line}; to read the text files among them: --include {patterns}" if texts else line
     # what people wrote, and other programs turn into text
     for kind in [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]:
         yield f"{ENDINGS[kind].title}: {way_to_read(ENDINGS[kind], examples[kind][0])}"

@@ -247,8 +247,9 @@ class IngestSettings(Settings):
     )
     remove: bool = setting(
         False,
-        "remove records from the corpus: those of --ids FILE or --where CONDITION; a later update does not bring them back",
+        "remove records from the corpus (those of --ids FILE or --where CONDITION); a later update does not bring them back",
         recipe=False,
+        expert=True,
     )
     where: str = setting(
         "",

@@ -18,7 +18,7 @@ from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
 from wordpipe.corpus.decode import Compression, Inner, Stamp, stamp_of
-from wordpipe.corpus.detect_format import contains_text, way_to_read
+from wordpipe.corpus.detect_format import contains_text, form_by_beginning, way_to_read
 from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, kind_of
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
@@ -377,6 +377,7 @@ class _Finder:
                     and self.read_as == "auto"
                     and self._wanted(path) is None
                     and not contains_text(path, suffix)
+                    and (suffix or form_by_beginning(path) is None)
                 ):
                     self._skip(suffix or "without ending", path)
                 else:
@@ -419,15 +420,13 @@ class _Finder:
         # what it is read as
         known, _, compression = kind_of(path)
         known, wanted = known or meant, self._wanted(path) or "auto"
+        if known is None and self.read_as == "auto" and stat.S_ISREG(found.st_mode):
+            known = form_by_beginning(path)
         known = known if wanted == "auto" else wanted
         form, name, unnamed = self._format(known), shown_path(path), known is None and self.read_as == "auto"
         # a pipe has neither size nor stamp, and its compression is seen later
         if stat.S_ISFIFO(found.st_mode):
             source = Source(name, "stream", form, "auto", path, is_unnamed=unnamed)
-        elif READERS[form].takes == "file" and compression != "none" and not READERS[form].unpacks:
-            raise InputError(
-                f"wordpipe cannot read compressed {READERS[form].title}", where=path, hint="decompress the file first"
-            )
         else:
             source = Source(
                 name, "file", form, compression, path, found.st_size, unnamed, is_found, wanted != "auto",

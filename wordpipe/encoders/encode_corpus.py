@@ -28,6 +28,7 @@ from wordpipe.tokens import WordSplitter
 
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
+_PARAGRAPH_END = r"\n[ \t]*\n\s*\z"  # of the text of a row
 _START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -221,12 +222,14 @@ class UnitCutter:
         if alone_D.any():
             counted = counted.filter(pa.array(np.repeat(~alone_D, np.diff(bounds))))
         lengths, at, spans = self._encoder.lengths(counted.to_pylist()), 0, list[tuple[int, int]]()
+        ends = pc.match_substring_regex(counted, _PARAGRAPH_END).to_numpy(zero_copy_only=False)
         size, overlap = self._encoder.window, self._encoder.overlap
         for start, stop, alone in zip(bounds.tolist(), bounds[1:].tolist(), alone_D.tolist(), strict=False):
             if alone:
                 spans.append((start, stop))
                 continue
-            found = pack_sentences(lengths[at : at + stop - start], size, overlap)
+            these = slice(at, at + stop - start)
+            found = pack_sentences(lengths[these], size, overlap, ends[these])
             spans += ((start + first, start + last) for first, last in found)
             at += stop - start
         first_U, stop_U = np.array(spans, dtype=np.int64).reshape(-1, 2).T

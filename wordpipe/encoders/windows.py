@@ -97,20 +97,29 @@ def runs_of(lengths_S: Ids) -> list[tuple[int, int]]:
     return [(len([*same]), length) for length, same in groupby(lengths_S.tolist())]
 
 
-def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) -> list[tuple[int, int]]:
+def pack_sentences(
+    lengths_S: npt.NDArray[np.int64], size: int, overlap: int, ends_S: npt.NDArray[np.bool_] | None = None
+) -> list[tuple[int, int]]:
     """Return windows (first, stop) of whole sentences of one document, each of at most `size` tokens.
 
-    A passage repeats the last sentences of the one before where they have at most `overlap` tokens together. A
-    sentence longer than `size` is a passage of its own.
+    A window that is full ends with the last paragraph that ends in its second half, and the next one begins with the
+    next paragraph. Where there is none it ends with a sentence, and the next one repeats the last sentences that have
+    at most `overlap` tokens together. A sentence longer than `size` is a passage of its own.
 
     Args:
         lengths_S: tokens per sentence.
         size: tokens per passage.
         overlap: tokens repeated, at most.
+        ends_S: whether a paragraph ends with the sentence; None: with none of them.
     """
     passages: list[tuple[int, int]] = []
+    paragraphs = [False] * len(lengths_S) if ends_S is None else ends_S.tolist()
     first = stop = held = 0
+    at = rest = 0  # where the last paragraph in the second half ends, and the tokens behind it; 0: there is none
     for number, length in enumerate(lengths_S.tolist()):
+        if stop > first and held + length > size and at:
+            passages.append((first, at))
+            first, held, at = at, rest, 0
         if stop > first and held + length > size:
             passages.append((first, stop))
             room = min(overlap, size - length)
@@ -118,5 +127,8 @@ def pack_sentences(lengths_S: npt.NDArray[np.int64], size: int, overlap: int) ->
                 held -= int(lengths_S[first])
                 first += 1
         held += length
+        rest += length
         stop = number + 1
+        if paragraphs[number] and 2 * held >= size:
+            at, rest = stop, 0
     return [*passages, (first, stop)] if stop > first else passages

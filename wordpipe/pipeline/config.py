@@ -254,7 +254,7 @@ def _key(flag: re.Match[str], stages: Sequence[Stage]) -> str:
         field = stage.command.load_settings().model_fields.get(name)
         if field is not None:
             said = f"{name} = false" if flag[1] else _assigned(name, flag[3], field.annotation)
-            behind = "" if "=" in said or not flag[3] or flag[3].isupper() else f" {flag[3]}"
+            behind = "" if ("=" in said and not flag[1]) or not flag[3] or flag[3].isupper() else f" {flag[3]}"
             return f"{said} in [stage.{stage.name}]{behind}"
     return flag[0]
 

@@ -34,8 +34,10 @@ from wordpipe.pipeline.run import Pipeline
 from wordpipe.stages import (
     Estimate,
     PathLike,
+    Preview,
     Size,
     imported_kind,
+    preview_of,
     public,
     size_of_sources,
     storage_errors,
@@ -64,6 +66,8 @@ inputs = [{folder}]
 """
 _ASSUMED = 10_000_000  # bytes of text, where there is none yet
 _FEW_FILES = 20  # of text: what one file says of itself is then parted at its blank lines
+_WITH_FIELDS = ("jsonl", "csv", "tsv", "parquet")  # formats whose fields are looked at
+_FILES_COMPARED = 5  # of a folder of records
 _SHORT_RECORD = 1500  # characters: a record is then one passage
 _SHORT_ID = 40  # characters
 
@@ -82,6 +86,7 @@ class Project:
     estimate: Estimate | None  # of making all of it
     text_bytes: int  # of the sources that the estimate is for
     is_assumed: bool  # there is no text yet
+    preview: Preview | None = None  # what would be read, and passed over, of the sources that were given
 
 
 @public(name="init")
@@ -134,7 +139,8 @@ def init_project(
     estimate, text_bytes, is_assumed = None, 0, False
     if written[0][1]:
         estimate, text_bytes, is_assumed = _estimate(home / CONFIG, [*stage.get("inputs", ["texts"])])
-    return Project(tuple(written), stage, others, fields_of, id_like, estimate, text_bytes, is_assumed)
+    seen = None if not given else preview_of(expand(map(str, given)), IngestSettings())
+    return Project(tuple(written), stage, others, fields_of, id_like, estimate, text_bytes, is_assumed, seen)
 
 
 def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]:
@@ -164,7 +170,10 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     """Choose the settings of `ingest` for the sources of a new project, with inputs and a unit; then fields of `Project`."""
     sources = expand(names)
     named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
-    records = next((one for one in sources if READERS[one.format].fields == "named" and one.kind == "file"), None)
+    records = _records_among(sources)
+    # a folder of many kinds: the fields of each file are recognised when it is read, and all texts become passages
+    if records is None and any(READERS[one.format].is_structured or _holds_records(one) for one in sources):
+        return {"inputs": named, "unit": "window"}, (), None, None
     # plain texts: a few long files have a document in each block
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
@@ -195,6 +204,32 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     able = [*left, *([title] if title is not None else [])]  # of many tables the name is what tells rows apart
     keys = [one.name for one in able if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
     return chosen, others, records.name, keys[0] if keys and record_id is None else None
+
+
+def _holds_records(source: Source) -> bool:
+    """True if a new project's source has records with named fields, as CSV has."""
+    return source.kind == "file" and READERS[source.format].fields == "named"
+
+
+def _is_seen(source: Source) -> bool:
+    """True if the fields of a new project's source can be looked at: a compressed Parquet file is not unpacked for that."""
+    return source.format != "parquet" or source.compression == "none"
+
+
+def _records_among(sources: Sequence[Source]) -> Source | None:
+    """Return the source of records by which a new project's config names fields: a named file, or the first of a folder.
+
+    None where there are none, and for a folder in which other files are, too, or files with another field of text: what is
+    named in a config is named for all of them.
+    """
+    able = [one for one in sources if _holds_records(one) and one.format in _WITH_FIELDS and _is_seen(one)]
+    named = [one for one in able if not one.is_found]
+    if named or not able:
+        return named[0] if named else None
+    if any(one.is_found and one.format != able[0].format for one in sources):
+        return None
+    texts = [text_and_title(_fields(one))[0] for one in able[:_FILES_COMPARED]] if len(able) > 1 else []
+    return able[0] if len({field.name if field else None for field in texts}) <= 1 else None
 
 
 def _metadata(field: Field) -> str | None:
@@ -229,7 +264,7 @@ def _filled_in(text: str, chosen: Mapping[str, Any], id_like: str | None) -> str
             f"# id_field = {_toml(id_like or 'NAME')}  # no field is called id, {why}; search results show the id"
         )
     text = text[:begin] + "\n".join(keys) + text[end:]
-    if "unit" in chosen:  # records: many documents, each of which says one thing
+    if "text_field" in chosen:  # records: many documents, each of which says one thing
         text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("false_negatives"))
         before = 'unit = "window"                  # passages of 128 words; or "sentence", "document"'
         after = {"document": 'unit = "document"                # a record is one passage; or "sentence", "window"'}

@@ -6,6 +6,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.stages.copy_artifact import copy
+    from wordpipe.stages.corpus.preview import Preview, preview, preview_of
     from wordpipe.stages.encode.cluster_duplicates import duplicates
     from wordpipe.stages.encoder_folder import imported_kind
     from wordpipe.stages.encoders import bundled_encoder, open_encoder, read_word_vectors

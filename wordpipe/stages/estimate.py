@@ -42,6 +42,8 @@ class Size:
     form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words
     files: float = 0.0
     bytes: float = 0.0  # of sources, or of text
+    text: float = 0.0  # bytes of text in sources
+    reading: float = 0.0  # seconds of reading sources
     documents: float = 0.0
     sentences: float = 0.0
     words: float = 0.0  # running words
@@ -105,7 +107,7 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
 
 def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
     """Return the size of named sources for an estimate; the format is that of most bytes."""
-    from wordpipe.corpus import ENDINGS
+    from wordpipe.corpus import ENDINGS, READERS
 
     by_form: dict[str, float] = {}
     for name, size in files:
@@ -116,7 +118,11 @@ def size_of_files(files: Sequence[tuple[str, float]]) -> Size:
         unpacked = size * (_COMPRESSED if ending and ending[2] else 1.0)
         by_form[form] = by_form.get(form, 0.0) + unpacked
     form = max(by_form, key=lambda one: by_form[one], default="txt")
-    return Size(form=form, files=len(files), bytes=sum(by_form.values()))
+    text, seconds = (
+        sum(size * READERS[one].text_share for one, size in by_form.items()),
+        sum(size / READERS[one].mb_per_s / 1e6 for one, size in by_form.items()),
+    )
+    return Size(form=form, files=len(files), bytes=sum(by_form.values()), text=text, reading=seconds)
 
 
 Basis = Literal["earlier runs", "probed", "rule of thumb"]
@@ -256,11 +262,11 @@ def ingest_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     from wordpipe.corpus import READERS  # trainings do without them
 
     given, form = inputs[0], inputs[0].form or "txt"
-    text = given.bytes * READERS[form].text_share
+    text = given.text or given.bytes * READERS[form].text_share
     of_text = {"auto": given.files, "file": given.files, "block": text / 1200, "line": text / 150}
     documents = of_text[settings.documents] if form in ("txt", "md") else text / 1200
     size = Size(bytes=text, documents=documents, sentences=text / 120, words=text / 6.3, tokens=text / 3.9)
-    seconds = 0.3 + given.bytes / 22e6 + (given.bytes / 2e6 if form == "python" else 0)
+    seconds = 0.3 + (given.reading or given.bytes / READERS[form].mb_per_s / 1e6)
     return Rule(f"ingest/{form}", seconds, 140e6 + min(4 * text, 200e6), 0.45 * text, size)
 
 

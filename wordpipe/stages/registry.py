@@ -93,6 +93,7 @@ class Maker(Command):
     shards: Callable[[Mapping[str, Any]], bool] = never
     """Settings → True if the work has shards, which `--engine ray` makes on several machines."""
     joined: bool = False  # several processes can make it together, which `--engine ray` starts
+    preview: str = ""  # module:function: what it would read, for --dry-run
     can: tuple[str, ...] = ("embed",)  # what a server is asked of its result, where that is a model
 
     @property
@@ -164,6 +165,7 @@ _MAKERS: tuple[Command, ...] = (
         settings="wordpipe.corpus.settings:IngestSettings",
         needs_mb=470,
         estimate="wordpipe.stages.estimate:ingest_rule",
+        preview="wordpipe.stages.corpus.preview:preview",
         shards=_always,
         example="wordpipe ingest data/sample -o run/corpus",
         next=_after(

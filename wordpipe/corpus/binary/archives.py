@@ -23,7 +23,7 @@ from zipfile import ZipFile
 from wordpipe.corpus.binary.packages import DAMAGED, refuse_long_list
 from wordpipe.corpus.decode import BLOCK, ExpansionLimit, Inner, compression_of, decompress_blocks, read_blocks
 from wordpipe.corpus.documents import Record
-from wordpipe.corpus.formats import READERS, kind_of
+from wordpipe.corpus.formats import kind_of
 from wordpipe.corpus.reading import UNREADABLE, Opened, read_records
 from wordpipe.corpus.sources import Source
 from wordpipe.errors import InputError
@@ -158,9 +158,6 @@ class Inside:
             return None
         if form in ("zip", "tar") and self._depth >= _DEEPEST:
             self.pass_over("archives in archives")
-            return None
-        if form is not None and READERS[form].takes == "file" and not READERS[form].unpacks and compression != "none":
-            self.pass_over(f"compressed {READERS[form].title}")
             return None
         name, compression = f"{self._archive.name}/{path}", "none" if form == "tar" else compression
         return Source(name, "file", form or "txt", compression, bytes=size, is_unnamed=form is None, is_found=True)

@@ -33,7 +33,8 @@ DAMAGED = (
 )  # fmt: skip
 """What `zipfile` raises for a file that is damaged, encrypted, or packed in a way that it does not know."""
 
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+"""The first bytes of files of old Office programs, and of files of theirs with a password."""
 _END = b"PK\x05\x06"  # of the record that says where the list of parts is
 _END_BYTES = 22
 _LONGEST_COMMENT = 1 << 16
@@ -90,8 +91,8 @@ class Package:
         file, self.name = opened.file, opened.source.name
         self._limit = ExpansionLimit(self.name, opened.settings.max_expand)
         self._limit.taken = opened.source.bytes
-        head = file.read(len(_OLD_OFFICE))
-        if head == _OLD_OFFICE:
+        head = file.read(len(OLD_OFFICE))
+        if head == OLD_OFFICE:
             what = "the file has a password, or it is in the format of an old Office program"
             raise InputError(what, where=self.name, hint="save the file without a password, in the current format")
         try:

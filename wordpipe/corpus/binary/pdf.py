@@ -12,6 +12,7 @@ from typing import Any
 from wordpipe.corpus.binary.bounded import values_of
 from wordpipe.corpus.detect_format import filled_hint
 from wordpipe.corpus.documents import Record
+from wordpipe.corpus.formats import READERS
 from wordpipe.corpus.readers.sections import Section, pieces_of, title_of_properties
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
@@ -25,7 +26,7 @@ def read(opened: Opened) -> Iterator[Record]:
     """Yield the records of a PDF, all of them or none. Raises InputError: it is encrypted, damaged, has no text, is a bomb."""
     assert opened.file is not None
     name = opened.source.name
-    if find_spec("pypdfium2") is None:
+    if find_spec(READERS["pdf"].needs) is None:
         what = "reading PDF needs the package pypdfium2, which is not installed"
         raise InputError(what, where=name, hint="pip install 'wordpipe[documents]'")
     head, *pages, end = values_of(_PARSER, opened.file, name)

@@ -46,6 +46,8 @@ _BULLET = re.compile("\\A[\ue000-\uf8ff](?=\\s|\\Z)")  # of a font of signs
 _NOTHING = re.compile("[\0-\x1f\x7f-\x9f\u00ad\ufeff\ufffe\uffff]")
 _UNKNOWN = re.compile("[\ue000-\uf8ff\ufffd\U000f0000-\U0010ffff]")
 _AFTER_NUMBER = re.compile(r"(?<!\S)([.,;:!?])(\d[\d.,:/-]*)(?!\S)")  # a sign that stands behind it in Hebrew
+_TURNED = re.compile(r"(?<!\S)\)([^\W\u0590-\u08ff][^()\u0590-\u08ff]*?)\s*\)\s*")  # Latin words in brackets, likewise
+_LAM_ALEF = re.compile("[\u0622\u0623\u0625\u0627]\u0644")  # of one sign, whose letters PDFium gives turned around
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _OPENS_LOW = re.compile(r"[^A-ZÀ-ÖØ-Þ\d•▪◦(\[„“\"'«]")
 _SENTENCE = re.compile(r"[.!?…]['\"”’»)\]]{0,3}(?=\s+\W{0,2}[^a-z\s])|[。！？]|[.!?…]['\"”’»)\]]{0,3}\Z")
@@ -262,6 +264,8 @@ class _Reader:
         is_mixed = (
             not stripped.isascii() and RIGHT_TO_LEFT.search(stripped) is not None
         )  # numbers in it go the other way
+        if is_mixed:
+            text = text[:first] + boxes.with_lam_alef(text, first, last) + text[last + 1 :]
         cuts = () if is_aside or is_mixed else boxes.gaps(text, first, last, _WIDE_GAP * size)
         # what the line is as high as: its first or its last letter
         y0, y1 = min(head[1], tail[1]), max(head[3], tail[3])
@@ -291,7 +295,9 @@ class _Reader:
         text, unknown = _UNKNOWN.subn("", text)
         self._counts["pdf_letters_unknown"] += unknown
         text = " ".join(_SURROGATES.sub("", _NOTHING.sub("", text)).split())
-        return _AFTER_NUMBER.sub(r"\2\1", text) if RIGHT_TO_LEFT.search(text) else text
+        if RIGHT_TO_LEFT.search(text) is None:
+            return text
+        return _TURNED.sub(r"(\1) ", _AFTER_NUMBER.sub(r"\2\1", text)).rstrip()
 
 
 def _text(text_page: Any) -> str:
@@ -344,6 +350,15 @@ class _Boxes:
                 return at
             at = text.find(" ", at + 1, last)
         return None
+
+    def with_lam_alef(self, text: str, first: int, last: int) -> str:
+        """Return a line in which the letters of each Arabic sign for lam and alef stand in their order."""
+        line = text[first : last + 1]
+        for found in _LAM_ALEF.finditer(line):
+            at = found.start()
+            if self.of(first + at) == self.of(first + at + 1):  # both stand where their one sign stands
+                line = f"{line[:at]}{line[at + 1]}{line[at]}{line[at + 2 :]}"
+        return line
 
     def gaps(self, text: str, first: int, last: int, wide: float) -> list[tuple[int, int, float, float]]:
         """Return the wide gaps of a line: its first character, the one behind it, the edges of the text before and after."""

@@ -321,6 +321,9 @@ class _Document:
             self._say(" " * (word == b"par"))
         elif now.into == "text":
             self._of_paragraph(word, number)
+        elif now.into == "mark" and word == b"par":  # AbiWord writes whole items there
+            self._open.words, self._open.mark = [self._open.mark], ""
+            self._end_paragraph()
 
     def _of_paragraph(self, word: bytes, number: int | None) -> None:
         """Take a word that says how a paragraph looks, or that ends a paragraph."""

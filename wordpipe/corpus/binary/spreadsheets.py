@@ -7,30 +7,41 @@ whole row, as "column: value; column: value", and the title is that of the sheet
 is the row.
 
 Numbers, dates and truth values are typed as the cells are; a whole number is an integer. A formula is read as the value that
-it had when the file was saved. Hidden sheets, and sheets of charts, are left out and counted.
+it had when the file was saved. Hidden sheets, hidden rows (of XLSX and ODS), and sheets of charts, are left out and counted.
 
 The library is calamine, in a child process: `cells` runs there, and the rest in the process that reads.
 """
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from importlib.util import find_spec
 from itertools import chain, groupby, islice
 from typing import Any, BinaryIO
+from xml.sax.saxutils import unescape
+from zipfile import ZipFile
 
 import pyarrow as pa
 
 from wordpipe.corpus.binary.bounded import Unreadable, values_of
+from wordpipe.corpus.binary.packages import DAMAGED, OLD_OFFICE
 from wordpipe.corpus.binary.word import LEFT_OUT
 from wordpipe.corpus.documents import Record
 from wordpipe.corpus.fields import Fields
+from wordpipe.corpus.formats import READERS
 from wordpipe.corpus.reading import Opened
 from wordpipe.corpus.record_fields import TEXTS, seen_fields
 from wordpipe.corpus.settings import AUTO
 from wordpipe.errors import InputError
 from wordpipe.wording import place_anchor
 
+_LONGEST_PART = 64 << 20  # bytes of the content that is rewritten
+_MOST_HIDDEN = 1 << 16  # rows that one row stands for
+_OF_TABLE = re.compile(rb"<table:table(?:-row)?(?=[\s>/])[^>]*>")
+_BETWEEN = re.compile(rb">\s+<")
+_SHEET, _LINK = re.compile(rb"<(?:\w+:)?sheet\s[^>]*>"), re.compile(rb"<(?:\w+:)?Relationship\s[^>]*>")
+_ROW, _HIDDEN = re.compile(rb"<(?:\w+:)?row\s[^>]*>"), re.compile(rb"\shidden\s*=\s*[\"'](?:1|true)[\"']")
 _PARSER = "wordpipe.corpus.binary.spreadsheets:cells"
 _AT_ONCE = 256  # rows that come from the child at a time
 _LOOKED_AT = 50  # rows, by which the header is known
@@ -52,7 +63,16 @@ def cells(file: BinaryIO) -> Iterator[Any]:
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
     try:
-        book = CalamineWorkbook.from_filelike(file)
+        try:
+            book = CalamineWorkbook.from_filelike(file)
+        except CalamineError:
+            file.seek(0)
+            if file.read(len(OLD_OFFICE)) == OLD_OFFICE:
+                raise PasswordError from None
+            if (other := _without_spaces(file)) is None:
+                raise
+            book = CalamineWorkbook.from_filelike(other)
+        hidden = _hidden_rows(file)
         for about in book.sheets_metadata:
             if about.typ != SheetTypeEnum.WorkSheet:
                 yield {"left_out": "sheets of charts"}
@@ -63,12 +83,98 @@ def cells(file: BinaryIO) -> Iterator[Any]:
             sheet = book.get_sheet_by_name(about.name)
             first = sheet.start[0] + 1 if sheet.start is not None else 1
             rows = enumerate(sheet.iter_rows(), start=first)
+            not_shown, left_out = hidden.get(about.name, frozenset[int]()), 0
             while some := [[number, [*map(_plain, row)]] for number, row in islice(rows, _AT_ONCE)]:
-                yield {"sheet": about.name, "rows": some}
+                shown = [row for row in some if row[0] not in not_shown]
+                left_out += len(some) - len(shown)
+                yield {"sheet": about.name, "rows": shown}
+            for _ in range(left_out):
+                yield {"left_out": "hidden rows"}
     except PasswordError:
         raise Unreadable("the file has a password", hint="save the file without a password") from None
     except CalamineError as error:
         raise Unreadable("the file is damaged", str(error)[:200]) from None
+
+
+def _without_spaces(file: BinaryIO) -> BinaryIO | None:
+    """Return an OpenDocument spreadsheet without white space between its elements, which calamine takes for damage."""
+    copy = io.BytesIO()
+    try:
+        with ZipFile(file) as old, ZipFile(copy, "w") as new:
+            if b"opendocument.spreadsheet" not in old.read("mimetype"):
+                return None
+            for name in ("mimetype", "content.xml", "META-INF/manifest.xml"):
+                with old.open(name) as part:
+                    data = part.read(_LONGEST_PART + 1)
+                if len(data) > _LONGEST_PART:
+                    return None
+                new.writestr(name, _BETWEEN.sub(b"><", data))
+    except (*DAMAGED, KeyError):
+        return None
+    copy.seek(0)
+    return copy
+
+
+def _hidden_rows(file: BinaryIO) -> dict[str, frozenset[int]]:
+    """Return the numbers of the hidden rows of each sheet of an XLSX or ODS file; of other files nothing is known."""
+    found: dict[str, frozenset[int]] = {}
+    try:
+        with ZipFile(file) as parts:
+            if "content.xml" in parts.NameToInfo:
+                return _hidden_rows_of_ods(parts)
+            book = parts.read("xl/workbook.xml")
+            links = dict(_of_links(parts.read("xl/_rels/workbook.xml.rels")))
+            for tag in _SHEET.findall(book):
+                name, link = (_attribute(tag, one) for one in (b"name", b"id"))
+                rows = set[int]()
+                with parts.open(f"xl/{links[link].removeprefix('/xl/')}") as part:
+                    held = b""
+                    while block := part.read(1 << 20):
+                        held += block
+                        for row in _ROW.findall(held):
+                            if _HIDDEN.search(row):
+                                rows.add(int(_attribute(row, b"r")))
+                        held = held[held.rfind(b"<") :]  # a tag that the block has cut
+                found[_plain_text(name)] = frozenset(rows)
+    except (*DAMAGED, KeyError, ValueError):
+        return {}
+    return found
+
+
+def _hidden_rows_of_ods(parts: ZipFile) -> dict[str, frozenset[int]]:
+    """Return the same for an OpenDocument spreadsheet, whose rows have no numbers, but say how often they are repeated."""
+    found: dict[str, set[int]] = {}
+    rows, number, held = set[int](), 1, b""
+    with parts.open("content.xml") as part:
+        while block := part.read(1 << 20):
+            held += block
+            for tag in _OF_TABLE.findall(held):
+                if tag.startswith(b"<table:table "):
+                    rows, number = found.setdefault(_plain_text(_attribute(tag, b"name")), set()), 1
+                    continue
+                times = int(_attribute(tag, b"number-rows-repeated") or 1)
+                if _attribute(tag, b"visibility") in ("collapse", "filter"):
+                    rows.update(range(number, number + min(times, _MOST_HIDDEN)))
+                number += times
+            held = held[held.rfind(b"<") :]  # a tag that the block has cut
+    return {name: frozenset(some) for name, some in found.items()}
+
+
+def _plain_text(text: str) -> str:
+    """Return the value of an attribute of XML without entities."""
+    return unescape(text, {"&quot;": '"', "&apos;": "'"})
+
+
+def _of_links(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield id and target of the links of a part of an XLSX file."""
+    for tag in _LINK.findall(data):
+        yield _attribute(tag, b"Id"), _attribute(tag, b"Target")
+
+
+def _attribute(tag: bytes, name: bytes) -> str:
+    """Return an attribute of a tag; "" where it has none."""
+    found = re.search(rb"(?:\s|:)" + name + rb"\s*=\s*([\"'])(.*?)\1", tag, re.DOTALL)
+    return found[2].decode(errors="replace") if found else ""
 
 
 def _plain(value: Any) -> Any:
@@ -92,7 +198,7 @@ def read(opened: Opened) -> Iterator[Record]:
     """
     assert opened.file is not None
     name = opened.source.name
-    if find_spec("python_calamine") is None:
+    if find_spec(READERS["spreadsheet"].needs) is None:
         what = "reading spreadsheets needs the package python-calamine, which is not installed"
         raise InputError(what, where=name, hint="pip install 'wordpipe[documents]'")
     found = values_of(_PARSER, opened.file, name)

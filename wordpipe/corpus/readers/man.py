@@ -1,9 +1,10 @@
 r"""Man pages as an outline: the macros of `man` and `mdoc`, read without a typesetting program.
 
-Sections and subsections are headings, tagged paragraphs are items, examples are code. Fonts, sizes and conditions leave their
-text; comments and definitions of macros are left out. The title is the name of the page with its section: `ls(1)`.
+Sections and subsections are headings, tagged paragraphs are items, examples are code, a row of a table (tbl) is a line. Fonts,
+sizes and conditions leave their text; comments and definitions of macros are left out. The title is the name of the page with
+its section: `ls(1)`.
 
-Sources: man(7), mdoc(7), groff_char(7).
+Sources: man(7), mdoc(7), tbl(1), groff_char(7).
 """
 
 import re
@@ -30,6 +31,9 @@ _ESCAPE = re.compile(
     r"|(?P<sign>.)|\Z)"
 )
 _PLAIN = {"-": "-", "e": "\\", " ": " ", "~": " ", "0": " ", "'": "'", "`": "`", ".": ".", "\\": "\\", "t": " "}
+_SEPARATOR = re.compile(r"\btab\s*\(\s*(.)\s*\)")
+_RULE = re.compile(r"[_=]?\s*")
+_NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]")  # of an item
 _FONTS = frozenset(("B", "I", "BR", "BI", "RB", "IR", "RI", "IB", "SB", "SM", "R"))
 _TWO_FONTS = frozenset(("BR", "BI", "RB", "IR", "RI", "IB"))
 _HEADINGS = frozenset(("SH", "Sh", "SS", "Ss"))
@@ -78,6 +82,7 @@ class _Page:
         self._outline = outline
         self._code: list[str] | None = None  # lines of an example
         self._skips = False  # within the definition of a macro
+        self._table: _Table | None = None  # that is open
         self._name = ""  # of what the page tells of, in mdoc
 
     def report(self, row: str, number: int) -> None:
@@ -90,6 +95,19 @@ class _Page:
             self._skips = not self._skips or row.strip() not in ("..", ".end")
         elif is_macro and (macro[:2] == '\\"' or not macro):
             return
+        # a table
+        elif macro in ("TS", "TE"):
+            self.end_code()
+            self._table = _Table() if macro == "TS" else None
+            self._outline.block()
+        elif self._table is not None:
+            self._outline.line = number
+            for cells in self._table.rows(row):
+                self._outline.row()
+                for cell in cells:
+                    self._outline.words(f" {_shown(cell)} ")
+                    self._outline.cell()
+                self._outline.row()
         # code, as it stands
         elif self._code is not None and macro not in _NO_CODE | _HEADINGS:
             self._code.append(" ".join(_arguments(rest)) if macro in _FONTS else "" if is_macro else _shown(row))
@@ -121,8 +139,9 @@ class _Page:
         elif macro in _HEADINGS:
             out.heading(1 if macro in ("SH", "Sh") else 2, " ".join(words).capitalize(), None, number)
         elif macro == "IP":
-            out.block(mark="- " if words else "")
-            out.words(" ".join(word for word in words[:1] if word != "•") + " ")
+            counted = words[0] if words and _NUMBER.fullmatch(words[0]) else ""
+            out.block(mark=f"{counted} " if counted else "- " if words else "")
+            out.words(" ".join(word for word in words[:1] if word not in ("•", counted)) + " ")
         elif macro == "It":
             out.block(mark="- ")
             out.words(" ".join(_of_mdoc(words, self._name)) + " ")
@@ -133,6 +152,48 @@ class _Page:
         elif macro in _WORDS:
             self._name = words[0] if macro == "Nm" and words and not self._name else self._name
             out.words(" ".join(_of_mdoc([macro, *words], self._name)) + " ")
+
+
+class _Table:
+    """A table of `tbl`, which is open: its options and formats end with a line that has a full stop at its end."""
+
+    def __init__(self) -> None:
+        self._sign = "\t"  # between cells
+        self._in_head = True
+        self._block: list[str] | None = None  # lines of a cell that is a block: T{ … T}
+        self._cells: list[str] = []
+
+    def rows(self, line: str) -> Iterator[list[str]]:
+        """Yield the row that ends with a line of the table, if one does."""
+        if self._in_head:
+            if (found := _SEPARATOR.search(line)) is not None:
+                self._sign = found[1]
+            self._in_head = not line.rstrip().endswith(".")
+            return
+        if self._block is not None:
+            if not line.startswith("T}"):
+                self._block.append(line)
+                return
+            self._cells.append(" ".join(self._block))
+            self._block, line = None, line[2:].removeprefix(self._sign)
+            if not line:
+                yield self._taken()
+                return
+        elif line[:1] in (".", "'") or _RULE.fullmatch(line):
+            self._in_head = line.startswith(".T&")
+            return
+        *cells, last = line.split(self._sign)
+        self._cells += cells
+        if last.strip() == "T{":
+            self._block = []
+            return
+        self._cells.append(last)
+        yield self._taken()
+
+    def _taken(self) -> list[str]:
+        """Return the cells of the row, which are forgotten."""
+        cells, self._cells = [cell for cell in self._cells if cell.strip() not in ("", "_", "=")], []
+        return cells
 
 
 def _arguments(rest: str) -> list[str]:
