@@ -57,6 +57,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "search": ("sea moon", "{made}/text.txt", "--json"),
     "query": ("{built}/index", "how do bees find their way", "--json"),
     "serve": ("{built}/index", "{built}/words", "--port", "0", "--json"),
+    "mcp": ("{built}/index",),
     "generate": ("{made}/seq2seq", "the sea is", "--max-tokens", "3"),
     "fill": ("{built}/model", "the [MASK] is old"),
     "predict": ("{made}/classifier", "the sea is old"),

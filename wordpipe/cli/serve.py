@@ -1,4 +1,7 @@
-"""`wordpipe serve`: artifacts over HTTP, until Ctrl-C; a line for each request goes to stderr."""
+"""`wordpipe serve`: artifacts over HTTP, until Ctrl-C; a line for each request goes to stderr.
+
+`wordpipe mcp`: indexes for an assistant, over standard input and output.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,41 @@ serve = ExampleCommand(
     example=_EXAMPLES,
     help=_serve.__doc__,
     json="When the server is ready, print one JSON object on stdout, with url and artifacts.",
+    quiet="Print nothing but errors.",
+    verify="artifacts'",
+)
+
+
+def _mcp(artifacts: tuple[Path, ...], *, verify: bool, quiet: bool) -> None:
+    """Let an assistant on this machine search indexes: answer the Model Context Protocol (MCP) on standard input.
+
+    The assistant's program starts this command itself; write the command into the settings of that program. The page "For your
+    assistant" of the book shows how. The assistant gets four tools: search, get (a text or a part of it), similar, fields.
+    An assistant can only read.
+
+    The program opens each index once. An index has the name of its folder; to give it another name, write NAME=PATH. If an
+    index is made again, the new version answers. To answer assistants over HTTP, use `wordpipe serve`: the path is /mcp.
+    """
+    import os
+    import sys
+
+    from wordpipe import web
+
+    web.need_libraries()
+    # what is printed by mistake must not stand between the messages
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    web.answer_assistant(
+        [*artifacts], source=sys.stdin.buffer, sink=sink, verify=verify, report=(lambda _: None) if quiet else say
+    )
+
+
+mcp = ExampleCommand(
+    "mcp",
+    params=[click.Argument(["artifacts"], nargs=-1, required=True, metavar="INDEX...", type=PATH)],
+    callback=_mcp,
+    example="wordpipe mcp run/index\nwordpipe mcp notes=run/index mail=mail/index",
+    help=_mcp.__doc__,
     quiet="Print nothing but errors.",
     verify="artifacts'",
 )

@@ -414,6 +414,8 @@ _OTHERS: tuple[Command, ...] = (
             function="wordpipe.stages.search.opening:query", terminal="wordpipe.cli.query:query", needs_mb=560),
     Command(name="serve", summary="Answer queries over HTTP with a web page and an API.",
             function="wordpipe.web.server:serve", terminal="wordpipe.cli.serve:serve", needs_mb=1_170),
+    Command(name="mcp", summary="Let an assistant search indexes (Model Context Protocol, on standard input).",
+            terminal="wordpipe.cli.serve:mcp", needs_mb=560),
     Command(name="generate", summary="Continue a text, or write a target text for a source text.",
             function="wordpipe.stages.infer.generate:generate", terminal="wordpipe.cli.infer:generate", needs_mb=940),
     Command(name="fill", summary="Guess the missing words of a text.",

@@ -14,7 +14,16 @@ from starlette.types import Receive, Scope, Send
 
 from wordpipe.errors import WordpipeError
 from wordpipe.web.endpoint import TABLE
-from wordpipe.web.endpoints import about, embeddings, examine, models, search, vector_stores  # noqa: F401  (they declare)
+from wordpipe.web.endpoints import (  # noqa: F401  (they declare)
+    about,
+    assistants,
+    embeddings,
+    examine,
+    models,
+    search,
+    texts,
+    vector_stores,
+)
 from wordpipe.web.endpoints.search import joined_conditions
 from wordpipe.web.guard import API_POLICY, Guard, Log
 from wordpipe.web.metrics import Metrics

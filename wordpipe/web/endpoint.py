@@ -265,10 +265,26 @@ class Endpoint:
     @classmethod
     async def read(cls, request: Request, settings: ServeSettings) -> Self:
         """Read the endpoint's parameters of a request. Raises ConfigError, Refused: names the first wrong one."""
-        known, url = cls.declared, Url(request)
+        url = Url(request)
         own = Body(await request.body()) if request.method == "POST" else url
+        return cls.made_of(own, url, request.path_params, settings)
+
+    @classmethod
+    def made_of(cls, own: Url | Body, url: Url | Body, path: Mapping[str, Any], settings: ServeSettings) -> Self:
+        """Read the endpoint's parameters.
+
+        Args:
+            own: where they are: the URL of a GET, the body of a POST.
+            url: where those are that are never in a body.
+            path: those of the path.
+            settings: their bounds.
+
+        Raises:
+            ConfigError, Refused: names the first wrong one.
+        """
+        known = cls.declared
         # each parameter is in the path, in the URL, or, of a POST, in the body; what is there besides is refused
-        sources: dict[str, Url | Body] = {one.name: url if one.at else own for one in known.params if one.at != "path"}
+        sources = {one.name: url if one.at else own for one in known.params if one.at != "path"}
         for source in {id(url): url, id(own): own}.values():
             names = [name for name, place in sources.items() if place is source]
             if not known.others or (source is url and names):
@@ -277,7 +293,7 @@ class Endpoint:
             cls.look_over(own.given)
         # their values; options of a settings class as one object of it
         values = {
-            one.name: one.read(sources[one.name], settings) if one.name in sources else request.path_params[one.name]
+            one.name: one.read(sources[one.name], settings) if one.name in sources else path[one.name]
             for one in known.params
         }
         for name, (made_of, options) in known.inlined.items():
@@ -310,11 +326,16 @@ class Endpoint:
         return 1
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the endpoint's reply, computed in the artifact's thread.
-
-        Slow work that is done once is waited for not too long.
-        """
+        """Return the endpoint's reply, computed in the artifact's thread."""
         del request
+        reply = await self.answered(server, self.reply)
+        return reply if isinstance(reply, Response) else json_reply(reply)
+
+    async def answered(self, server: Serving, shape: Callable[[At, Any], T]) -> T:
+        """Return the endpoint's answer as `shape` makes it of the artifact and of what was computed in the artifact's thread.
+
+        Slow work that is done once is waited for not too long. Raises WordpipeError, Refused.
+        """
         names, seconds = self.asked_of, min(PATIENCE_S, server.settings.timeout / 2)
         if isinstance(names, tuple):
             served = await pick_several(server.artifacts, names, self.declared.can, seconds)
@@ -333,8 +354,7 @@ class Endpoint:
                     raise found
                 finally:
                     del found  # the error refers to this frame: both, and the generation, would stay in memory
-            reply = self.reply(at, found)
-        return reply if isinstance(reply, Response) else json_reply(reply)
+            return shape(at, found)
 
     def _alone(self, at: At) -> Any:
         """Answer one request to the endpoint by itself, for work that is done once for a generation."""

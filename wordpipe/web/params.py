@@ -147,12 +147,20 @@ class Url:
 
 
 class Body:
-    """The fields of a JSON object in a body. Raises ConfigError: there is none, or a field is of another type."""
+    """The fields of a JSON object in a body. Raises ConfigError: there is none, or a field is of another type.
+
+    Args:
+        data: the body, or the object where it has been read already.
+    """
 
     place, noun = _BODY, "field"
 
-    def __init__(self, data: bytes) -> None:
-        self.given = parse_json_object(data, _BODY, error=ConfigError, hint="send a JSON object", once=True)
+    def __init__(self, data: bytes | Mapping[str, Any]) -> None:
+        self.given = (
+            parse_json_object(data, _BODY, error=ConfigError, hint="send a JSON object", once=True)
+            if isinstance(data, bytes)
+            else data
+        )
         for name, value in self.given.items():
             _refuse_unreadable(name, _BODY)
             _refuse_unreadable(value, name[:60])

@@ -13,6 +13,7 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
+from wordpipe.web.endpoints.texts import one_row
 from wordpipe.web.params import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, bounded, checked_text, fields, listing, maybe, ref
 from wordpipe.web.replies import CSV, LINES, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
@@ -135,26 +136,26 @@ class Search(Endpoint):
             bounded("k with explain", self.k, 1, _MAX_EXPLAINED)
 
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[Found]":
         """Return the hits of each query for `/search`, and for a page the passages."""
         asked = items[0]
         options = _narrowed(at, asked.options, asked.f)
         found = iter(at.opened.query_all([one.q for one in items if one.q], asked.k, options))
         results = [next(found) if one.q else _listed(at.opened, options, asked.k) for one in items]
         if asked.format != "json":
-            return [_named(at, _Found(result)) for result in results]
+            return [_named(at, Found(result)) for result in results]
         counts = at.opened.count_all([one.q for one in items], options) if asked.count else [None] * len(items)
         return [
             _named(
                 at,
-                _Found(
+                Found(
                     result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n})
                 ),
             )
             for result, n in zip(results, counts, strict=True)
         ]
 
-    def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
+    def reply(self, at: At, found: "Found") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known."""
         return found.reply(at, self.k, self.format)
 
@@ -175,25 +176,20 @@ class Similar(Endpoint):
 
     def validate(self) -> None:
         """Refuse a request for `/similar` with both a row and an id, or neither. Raises ConfigError."""
-        if (self.row is None) == (self.id is None):
-            raise ConfigError(
-                "the request needs row or id, not both",
-                where="row, id",
-                hint="…?row=N, or …?id=ID if the records have ids",
-            )
+        one_row(self.row, self.id)
 
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> "list[_Found]":
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[Found]":
         """Return for `/similar` the rows nearest to each row, in the form of the hits of a query."""
         options = _narrowed(at, items[0].options, items[0].f)
         rows = [at.opened.row_of(one.id) if one.row is None else one.row for one in items]
         found = [at.opened.similar(row, items[0].k, options) for row in rows]
         return [
-            _Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row})
+            Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row})
             for row, hits in zip(rows, found, strict=True)
         ]
 
-    def reply(self, at: At, found: "_Found") -> Response | dict[str, Any]:
+    def reply(self, at: At, found: "Found") -> Response | dict[str, Any]:
         """Return the similar rows in the form of `/search`."""
         return found.reply(at, self.k, self.format)
 
@@ -242,7 +238,7 @@ class FacetsOf(Endpoint):
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """The hits of one query, and what a page shows beside the hits."""
 
     result: QueryResult
@@ -264,7 +260,7 @@ class _Found:
         }  # fmt: skip
 
 
-def _named(at: At, found: _Found) -> _Found:
+def _named(at: At, found: Found) -> Found:
     """Name in each hit of several indexes the index by its name in the server, where the index says its folder."""
     if at.served.parts:
         names = {str(one.path): name for one, name in zip(at.opened.parts, at.served.parts, strict=True)}

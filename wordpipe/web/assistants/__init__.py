@@ -1,0 +1,1 @@
+"""The Model Context Protocol, by which an assistant asks the server's indexes: over HTTP, and over standard input."""
