@@ -15,6 +15,7 @@ from wordpipe import errors
 from wordpipe.artifacts import (
     CORPUS,
     COUNTS,
+    DOUBLES,
     OPTIONAL,
     REMOVED,
     SOURCES,
@@ -303,6 +304,10 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
         "corpus-*.parquet": ("one row per sentence", CORPUS),
         "sources.parquet": ("what each source gave, for `--update`; a log", SOURCES),
         "removed.parquet": ("what was removed with `--remove`, if anything was; a log", REMOVED),
+        "doubles.parquet": (
+            "in which other sources documents stand, if any do; sentences and indexes have it too",
+            DOUBLES,
+        ),
     },
     "tokens": {
         "tokens-*.parquet": ("one row per sentence, or per pair", tokens_schema(pa.uint16(), pairs=True)),

@@ -7,6 +7,7 @@ import pytest
 
 import wordpipe
 from tests.support.golden import GOLDEN, assert_read_as_expected, golden_files, read
+from tests.support.pdf_files import pdf_of
 from wordpipe.corpus.readers import sections
 from wordpipe.errors import InputError
 from wordpipe.stages import RunOptions
@@ -25,9 +26,9 @@ def test_what_a_person_reads_is_read(path):
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("two-columns", {"pdf_pages": 2, "pdf_running_lines": 2, "pdf_page_numbers": 2, "pdf_headings": 3}),
+        ("two-columns", {"pdf_pages": 2, "pdf_running_lines": 1, "pdf_page_numbers": 2, "pdf_headings": 3}),
         ("book", {"pdf_pages": 8, "pdf_running_lines": 3, "pdf_page_numbers": 4, "pdf_headings": 7}),
-        ("leaflet", {"pdf_pages": 2, "pdf_running_lines": 2, "pdf_page_numbers": 2, "pdf_headings": 4}),
+        ("leaflet", {"pdf_pages": 2, "pdf_running_lines": 1, "pdf_page_numbers": 2, "pdf_headings": 4}),
         ("half-scanned", {"pdf_pages": 4, "pdf_pages_scanned": 2}),
     ],
 )
@@ -83,6 +84,16 @@ def test_pages_without_text_are_named():
     assert "half-scanned.pdf: pages that have no text: 2–3" in "".join(ingest.notes)
     assert "2 pages contain only pictures" in "".join(ingest.warnings)
     assert "ocrmypdf" in "".join(ingest.warnings)
+
+
+def test_what_runs_over_the_pages_is_kept_once_and_found(tmp_path):
+    pages = [["Acme Widgets Ltd", f"The {word} wheel turns slowly.", f"Nobody stops the {word} wheel."]
+             for word in ("first", "second", "third", "fourth", "fifth")]  # fmt: skip
+    (tmp_path / "a.pdf").write_bytes(pdf_of(pages))
+    found, ingest = read(tmp_path / "a.pdf")
+    assert [one.text.count("Acme Widgets Ltd") for one in found] == [1, 0, 0, 0, 0]
+    assert found[0].text.endswith("\n\nAcme Widgets Ltd")
+    assert ingest.counts["pdf_running_lines"] == 4
 
 
 def test_a_huge_page_is_read_to_its_end():

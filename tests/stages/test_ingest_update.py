@@ -56,7 +56,8 @@ def reads(monkeypatch):
 
 def both(**settings):
     """An update, and a fresh corpus of the same sources beside it: the same bytes and the same counts."""
-    alone = wordpipe.RunOptions(workers=1)  # parts read by processes are tested with the engines
+    # parts read by processes are tested with the engines
+    alone = wordpipe.RunOptions(workers=1, keeps_settings=False)
     settings = {"valid": 0.2, "metadata": ("year:int",), "run": alone} | settings
     made = wordpipe.ingest("in", output="corpus", update=True, **settings)
     fresh = wordpipe.ingest("in", output="fresh", **settings)
@@ -85,8 +86,8 @@ def test_added_changed_and_deleted_sources(here, reads):
     (here / "in" / "4.txt").unlink()
     reads.clear()
     made = wordpipe.ingest("in", output="corpus", update=True, valid=0.2, metadata=("year:int",))
-    assert reads == ["in/1a.txt", "in/2.txt", "in/x.jsonl"]  # the last had dropped a double, which might be back
-    assert changes(made) == (3, 2, 1, 1)
+    assert reads == ["in/1a.txt", "in/2.txt"]  # the double that the last had dropped is still there
+    assert changes(made) == (4, 1, 1, 1)
     assert changes(both()) == (6, 0, 0, 0)
 
 
@@ -115,6 +116,27 @@ def test_records_that_differ_in_a_field_are_kept_by_an_update_too(here):
     assert both().counts["documents_dropped_duplicate"] == 2
     (here / "in" / "0.txt").write_text("Same.")
     assert both().counts["documents_dropped_duplicate"] == 2  # plain text is no record, and no record is plain text
+
+
+def test_where_doubles_stand_is_kept_and_they_are_read_again_only_if_their_text_is_gone(here, reads):
+    (here / "in" / "5.txt").write_text("Snow falls.")
+    (here / "in" / "y.jsonl").write_text('{"id": "a", "text": "Salt."}\n{"id": "a", "text": "Salt."}\n' * 2)
+    wordpipe.ingest("in", output="corpus", valid=0.2, metadata=("year:int",))
+    found = pq.read_table("corpus/doubles.parquet").to_pylist()
+    places = [(one["record_id"], one["source"], one["line"]) for one in found]
+    assert places == [(None, "in/5.txt", 1), (None, "in/x.jsonl", 2), ("a", "in/y.jsonl", 2)]
+    # a change before them leaves them as they are
+    (here / "in" / "0.txt").write_text("Tides fall.")
+    reads.clear()
+    both()
+    assert reads[:1] == ["in/0.txt"]
+    assert reads[2] == "in/1.txt"  # which the fresh corpus reads
+    # a text that is gone comes back
+    (here / "in" / "4.txt").write_text("Ice melts.")
+    reads.clear()
+    both()
+    assert reads[:2] == ["in/4.txt", "in/5.txt"]
+    assert reads[2] == "in/0.txt"
 
 
 def test_doubles_that_are_wanted_are_copied(here):
@@ -163,7 +185,7 @@ def test_a_damaged_corpus_is_made_anew(here, reads, cli, flags):
 
 
 def test_standard_input_is_always_read(here, cli):
-    for text, expected in (("One. Two.", None), ("Three.", (5, 2, 0, 0))):
+    for text, expected in (("One. Two.", None), ("Three.", (6, 1, 0, 0))):
         done = cli("ingest", "-", "in", "-o", "corpus", "--update", "--json", piped=text)
         counts = json.loads(done.out)["counts"]
         found = tuple(map(counts.get, CHANGES))
@@ -217,7 +239,7 @@ def test_a_killed_update_leaves_the_old_corpus(here, nursery):
     assert killed.returncode == -9
     assert (here / "corpus" / "manifest.json").read_bytes() == before
     assert wordpipe.verify("corpus")["ok"]
-    assert changes(both()) == (4, 2, 0, 0)
+    assert changes(both()) == (5, 1, 0, 0)
 
 
 @pytest.fixture
@@ -286,13 +308,37 @@ def test_what_a_program_gives_is_one_source_and_less_of_it_is_said(here):
     assert [warning.partition(";")[0] for warning in made.warnings] == ["memory gave 1 rows now and 7 rows before"]
 
 
+def test_an_update_keeps_the_settings_of_the_artifact_from_python_and_the_shell(here, cli):
+    wordpipe.ingest("in", output="corpus", documents="line", valid=0.2, metadata=("year:int",))
+    wordpipe.index("corpus", output="index", unit="window", window=20)
+    (here / "in" / "3.txt").write_text("Bread burns. It smells.")
+    said = []
+    run = wordpipe.RunOptions(report=lambda one: said.append(one.note))
+    made = wordpipe.ingest("in", output="corpus", update=True, valid=0.1, run=run)
+    fresh = wordpipe.ingest("in", output="fresh", documents="line", valid=0.1, metadata=("year:int",))
+    assert made.digest == fresh.digest
+    assert "settings as before: --documents line, --metadata year:int" in said
+    wordpipe.index("corpus", output="index", update=True)
+    settings = json.loads((here / "index/manifest.json").read_text())["settings"]
+    assert (settings["unit"], settings["window"]) == ("window", 20)
+    result = cli("ingest", "in", "-o", "corpus", "--update")
+    assert "settings as before: --documents line, --metadata year:int, --valid 0.1" in result.err
+    # a pipeline's file has all settings
+    (here / "p.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["in"]\nupdate = true\n')
+    assert cli("run", "p.toml").code == 0
+    wordpipe.ingest("in", output="run/corpus", documents="line", valid=0.2)
+    (here / "in" / "2.txt").write_text("Bridges fall.")
+    assert cli("run", "p.toml").code == 0
+    assert json.loads((here / "run/corpus/manifest.json").read_text())["settings"]["documents"] == "auto"
+
+
 def test_a_pipeline_may_update(here, cli):
     (here / "p.toml").write_text('[stage.corpus]\ncommand = "ingest"\ninputs = ["in"]\nupdate = true\n')
     assert cli("run", "p.toml").code == 0
     (here / "in" / "3.txt").write_text("Bread burns.")
     result = cli("run", "p.toml")
     assert result.code == 0
-    assert "4 sources copied" in result.err
+    assert "5 sources copied" in result.err
     assert wordpipe.ingest("in", output="fresh").recipe in (here / "run" / "corpus" / "manifest.json").read_text()
     shutil.rmtree("fresh")
     assert "fresh" in cli("status", "p.toml").out
@@ -321,7 +367,7 @@ def test_anchors_reach_the_answers_and_are_copied_by_an_update(built, here):
     wordpipe.ingest("in", output="corpus", update=True)
     (here / "in" / "b.md").write_text("# Bees\n\nAll of them dance in the water.\n")
     made = wordpipe.ingest("in", output="corpus", update=True)
-    assert made.counts["sources_copied"] == 6  # x.jsonl had a double of what comes before it
+    assert made.counts["sources_copied"] == 7
     assert made.digest == wordpipe.ingest("in", output="anew").digest
     wordpipe.embed(built / "words", "corpus", output="sentences", unit="document")
     wordpipe.index("sentences", output="index")
@@ -336,7 +382,7 @@ def test_a_corpus_of_markdown_from_before_is_read_anew(here):
     wordpipe.ingest("in", output="corpus", documents="block")
     notes = []
     run = wordpipe.RunOptions(report=lambda progress: notes.append(progress.note) if progress.note else None)
-    made = wordpipe.ingest("in", output="corpus", update=True, run=run)
+    made = wordpipe.ingest("in", output="corpus", update=True, documents="auto", run=run)
     assert "sources_copied" not in made.counts
     assert any("all sources are read" in note for note in notes)
 
@@ -382,6 +428,6 @@ def test_all_documents_are_never_held_out(tmp_path, monkeypatch, texts):
     assert made.counts["documents_train"] == splits.count("train") == len({*texts})
     assert not {"documents_valid", "documents_test"} & made.counts.keys()
     Path("in/more.txt").write_text("A last one.")
-    for settings in (few, {"valid": 0.5}):  # what was to be held out is, where something is left
+    for settings in (few, {"valid": 0.5, "test": 0.0}):  # what was to be held out is, where something is left
         updated = wordpipe.ingest("in", output="out", update=True, **settings)
         assert updated.digest == wordpipe.ingest("in", output="fresh", **settings).digest

@@ -80,6 +80,26 @@ def test_an_updated_index_is_the_one_that_is_made_anew(notes):
     assert made_after(notes) == updated
 
 
+def test_an_answer_says_where_else_its_text_stands(notes, cli):
+    text = "Honey flows when the lime trees bloom.\n"
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt"):
+        (notes / name).write_text(f"Of {name}.\n\n{text}")
+    (notes / "f.csv").write_text(f'text,price\n"{text.strip()}",3\n')
+    hits = wordpipe.search_texts("honey lime", "notes")
+    assert [(hit["source"], hit.get("also_in")) for hit in hits] == [
+        ("notes/a.txt", {"count": 4, "places": [f"notes/{one}:3" for one in ("b.txt", "c.txt", "d.txt", "e.txt")]}),
+        ("notes/f.csv", None),  # which says more
+    ]
+    shown = cli("search", "honey lime", "notes", "--format", "plain").out
+    assert "\n        also in notes/b.txt:3, notes/c.txt:3, notes/d.txt:3 and 1 more" in shown
+    # an index of words, and one with vectors, know it too; and what is gone is not named
+    (notes / "b.txt").unlink()
+    wordpipe.ingest("notes", output="corpus", documents="section")
+    made = wordpipe.index("corpus", output="index")
+    assert wordpipe.query(made, "honey lime", k=1)[0]["also_in"]["places"][0] == "notes/c.txt:3"
+    assert "also_in" not in wordpipe.query(made, "dance of bees", k=1)[0]
+
+
 @pytest.mark.parametrize("broken", ["corpus/manifest.json", "index/manifest.json", "about.json"])
 def test_a_damaged_entry_is_made_anew(notes, broken):
     assert found("tides") == ["notes/sea.md:3"]

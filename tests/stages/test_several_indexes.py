@@ -59,6 +59,21 @@ def test_two_halves_are_ranked_as_the_whole(made, options):
                 assert several.count(query, **options) == whole.count(query, **options)
 
 
+def test_a_document_of_several_indexes_is_one_answer(made):
+    with (
+        wordpipe.open([made / "first", made / "whole-words", made / "second-words"], "index") as several,
+        wordpipe.open(made / "whole-words", "index") as whole,
+    ):
+        for query in QUERIES:
+            for options in ({"mode": "lexical"}, {"mode": "lexical", "sort": "year:desc"}, {"where": "year > 1930"}):
+                ids = [hit["id"] for hit in several.query(query, k=200, **options)]
+                assert len(ids) == len({*ids})
+                assert {*ids} == {hit["id"] for hit in whole.query(query, k=200, **options | {"mode": "lexical"})}
+                assert several.count(query, **options) == whole.count(query, **options)
+        assert [hit["index"] for hit in several.query("", k=1, where="id = 'n3'")] == [str(made / "first")]
+        assert several.query("zzyzx qxqxq", mode="lexical") == []
+
+
 def test_a_hit_names_its_index_and_its_row_there(made):
     paths = [made / "first-words", made / "second-words"]
     hits = wordpipe.query(paths, "salt water of the sea", 20)

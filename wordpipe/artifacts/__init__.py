@@ -109,6 +109,8 @@ if TYPE_CHECKING:
         written,
     )
     from wordpipe.artifacts.tables import (
+        DOUBLES,
+        DOUBLES_FILE,
         ROWS_WITHOUT_VECTOR,
         PartFiles,
         RowReader,

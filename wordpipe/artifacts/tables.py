@@ -29,6 +29,15 @@ ROW_GROUP_BYTES = 16 << 20
 PART_BYTES = 1 << 30
 _REPEATED = ("doc_id", "title", "split", "source", "lang")  # columns worth a dictionary; vectors and ids never are
 BATCH_ROWS = 4096
+DOUBLES_FILE = "doubles.parquet"
+DOUBLES = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=name == "record_id") for name in ("doc_id", "record_id", "source")),
+        *(pa.field("line", pa.int64(), nullable=False), pa.field("anchor", pa.string())),
+    ]
+)
+"""Schema of doubles.parquet beside a corpus, and what is made of it: in which other sources its documents stand."""
+
 ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
 _COLUMN = "vector"
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all

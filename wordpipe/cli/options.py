@@ -2,18 +2,13 @@
 
 import types
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 
 from wordpipe.cli.command import PATH, Option
-from wordpipe.cli.output import say
 from wordpipe.settings import Setting, Settings, bounds_of
-
-if TYPE_CHECKING:
-    from wordpipe.stages.registry import Maker
 
 _EMBEDDING = ("pooling", "transform", "components", "dims", "sif_a", "window", "overlap", "device", "dtype", "threads")
 
@@ -130,40 +125,3 @@ def _default(one: Setting) -> str:
     if isinstance(one.default, bool):
         return "on" if one.default else "off"
     return f"default: {one.default}"
-
-
-def kept_settings(command: "Maker", output: Path, values: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """Return the settings of an update: those that are not given are as in the artifact that is updated.
-
-    Args:
-        command: that makes the artifact.
-        output: where the artifact is.
-        values: the settings that were given.
-        quiet: say nothing.
-    """
-    from wordpipe.artifacts import manifest_at
-    from wordpipe.errors import WordpipeError
-
-    fields, before = command.load_settings().model_fields, {}
-    with suppress(WordpipeError, OSError):
-        before = manifest_at(output, [command.makes]).settings
-    kept = {
-        name: value
-        for name, value in before.items()
-        if name in fields and name not in values and fields[name].recipe and not fields[name].artifact
-        and value != _in_manifest(fields[name].default)
-    }  # fmt: skip
-    if kept and not quiet:
-        listed = ", ".join(f"--{name.replace('_', '-')} {_as_option(value)}" for name, value in kept.items())
-        say(f"settings as before: {listed}")
-    return kept | values
-
-
-def _in_manifest(value: Any) -> Any:
-    """Return the value of a setting in the form of a manifest."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _as_option(value: Any) -> str:
-    """Return the value of a setting in the form of an option."""
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -40,10 +40,11 @@ _SCORE, _BETWEEN = 10, 3  # columns of a table that the score and its margins ta
 _CELL, _TEXT = 24, 30  # columns of a cell at most, before it is folded; of a text at least
 _LEAST = 20  # columns that are written to, however narrow the terminal is
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
+_SHOWN_PLACES = 3  # where else the text of an answer stands
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
-    "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata",
+    "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata", "also_in",
 }  # fmt: skip
 _LESS_RELATED = "— less related: less than half of the words of the query —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
@@ -271,6 +272,10 @@ def answer_lines(
         f"{escaped(name)} {cut(escaped(_value_text(value)), _VALUE_CHARS)}"
         for name, value in _named_values(fields_of(hit), shown)
     ]
+    if also := hit.get("also_in"):
+        some = ", ".join(map(escaped, also["places"][:_SHOWN_PLACES]))
+        more = also["count"] - len(also["places"][:_SHOWN_PLACES])
+        details.append(f"also in {some}" + (f" and {more:,} more" if more > 0 else ""))
     about = " · ".join(details)
     head = escaped(one_line(str(hit.get("word") or hit.get("title") or "")))
     taken = len(score) + 2

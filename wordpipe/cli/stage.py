@@ -15,7 +15,6 @@ from wordpipe.cli.command import COMMON, PATH, ExampleCommand, Option
 from wordpipe.cli.options import (
     assigned_settings,
     chosen_settings,
-    kept_settings,
     settings_options,
     settings_without_option,
 )
@@ -142,8 +141,6 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     flags |= (assigned := assigned_settings(given["set"], flags))
     shown |= {name: f"--set {name} =" for name in assigned}
     values = settings_class.merge(from_file, flags)
-    if values.get("update") and not given["config"] and given["output"]:
-        values = kept_settings(command, given["output"], values, quiet=given["quiet"])
     checked = settings_class.make(values, where=where, flags=shown)
     if process_number("WORLD_SIZE", 1) > 1 and process_number("RANK", 0) != 0:
         given |= {"quiet": True, "as_json": False, "verbose": False}  # of torchrun's processes only the first prints
@@ -169,7 +166,12 @@ def make(command: Maker, given: dict[str, Any]) -> None:
     # the artifact
     with ProgressDrawer(quiet=given["quiet"]) as draw:
         run = RunOptions(
-            report=draw, fresh=given["fresh"], verify=given["verify"], called=called, **_chosen_engine(given)
+            report=draw,
+            fresh=given["fresh"],
+            verify=given["verify"],
+            called=called,
+            keeps_settings=not given["config"],
+            **_chosen_engine(given),
         )
         if pipeline and stage and of_stage:  # as `run` makes it, so that it is fresh for `run` and `status`
             named = {

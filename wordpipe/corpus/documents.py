@@ -110,6 +110,7 @@ def cut_point(data: bytes, limit: int) -> int:
 _MAX_NAMES = 50  # different names under one heading; an input with random field names must not fill the memory
 _MAX_FIELDS_SEEN = 1000
 _MAX_SKIPPED, _MAX_NOTES = 5, 20
+_MAX_DOUBLES = 1000  # documents of one source of which the places are remembered, as they were dropped
 _MAX_FILES = 1000  # names of files of one kind; all of them stand with their sources
 _LEDGER = "sources.parquet"  # where the ledgers of a corpus's sources stand
 
@@ -128,6 +129,7 @@ class Ledger:
         own_kinds: of the columns of ours that fields filled.
         files: heading of counts → kind → names of the files that are counted there.
         notes: lines for the screen alone.
+        doubles: document that was dropped as another source, or an earlier line, has it → line, anchor, of the first.
         first_error: by which a source was left out, or what follows in it.
         added: the number of the addition to the corpus by which the source came; 0: it was there from the beginning.
     """
@@ -141,6 +143,7 @@ class Ledger:
         self.own_kinds: Kinds = {}
         self.files: dict[str, dict[str, list[str]]] = {}
         self.notes: dict[str, None] = {}
+        self.doubles: dict[str, tuple[int, str | None]] = {}
         self.first_error: Exception | None = None
         self._counts: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
@@ -165,6 +168,36 @@ class Ledger:
         if name not in names[-1:]:
             self.add_named(what, kind)
             names += [name] * (len(names) < _MAX_FILES)
+
+    def add_double(self, digest: bytes, own_id: str | None, line: int, anchor: str | None) -> None:
+        """Remember where a document stands that is dropped because it is in the corpus; of a source the first 1,000."""
+        key = digest.hex() if own_id is None else f"{digest.hex()} {own_id}"
+        if len(self.doubles) < _MAX_DOUBLES:
+            self.doubles.setdefault(key, (line, anchor))
+
+    @property
+    def has_all_doubles(self) -> bool:
+        """True if the places of all documents that the source has as doubles are known."""
+        return not self["documents_dropped_duplicate"] or 0 < len(self.doubles) < _MAX_DOUBLES
+
+    def add_first_doubles(self, rows: Any) -> None:
+        """Remember where documents without an id stand that were kept, and are dropped now: their rows, as an Arrow batch.
+
+        They stand before the doubles that the source itself has of them.
+        """
+        columns = (rows[name].to_pylist() for name in ("doc_id", "sentence_id", "line"))
+        for doc_id, sentence, line in zip(*columns, strict=True):
+            if sentence == 0:
+                self.doubles[doc_id] = (line, None)
+        found = sorted(self.doubles.items(), key=lambda one: one[1][0])
+        self.doubles = dict(found[:_MAX_DOUBLES])
+
+    def places_of_doubles(self, source: str) -> Iterator[dict[str, Any]]:
+        """Yield where the source has documents that were dropped as doubles, as rows of the schema `DOUBLES`."""
+        for key, (line, anchor) in self.doubles.items():
+            doc_id, space, own_id = key.partition(" ")
+            place = {"source": source, "line": line, "anchor": anchor}
+            yield {"doc_id": doc_id, "record_id": own_id if space else None, **place}
 
     def warn(self, kind: str, message: str) -> None:
         """Keep the first message of each kind; the counts say how many more there were."""
@@ -191,6 +224,7 @@ class Ledger:
             "own_kinds": self.own_kinds,
             "added": self.added,
             "files": self.files,
+            "doubles": self.doubles,
         }
         return json.dumps(
             {name: value for name, value in everything.items() if value or name in ("counts", "warnings")}
@@ -208,6 +242,8 @@ class Ledger:
             found.added = int(known.get("added", 0))
             found.files = {what: {kind: [*map(str, names)] for kind, names in kinds.items()}
                            for what, kinds in dict(known.get("files", {})).items()}  # fmt: skip
+            for key, (line, anchor) in dict(known.get("doubles", {})).items():
+                found.doubles[key] = (int(line), None if anchor is None else str(anchor))
         return found
 
     def take_over(self, other: "Ledger", wanted: Container[str] = ()) -> None:
@@ -358,6 +394,7 @@ def document_of(
     if settings.deduplicate and key in seen:
         ledger.add("documents_dropped_duplicate")
         ledger.add("bytes_dropped_duplicate", size)
+        ledger.add_double(digest, None if own_id is None else str(own_id), record.line, record.own.get("anchor"))
         if record.beside:
             ledger.warn(SAME_RECORDS, f"{record.source}:{record.line}")
         return None

@@ -8,6 +8,7 @@ ingest.counts["documents_kept"]
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,7 @@ from wordpipe.errors import InputError, StorageError
 _CHANGES = ("sources_copied", "sources_read_again", "sources_added", "sources_deleted")
 _MERGED_ROWS, _MERGED_BYTES = 4096, 1 << 20  # a batch of either is not tiny
 _BATCH_ROWS = 1 << 14
+_MOST_DOUBLES = 100_000  # places of documents that were dropped as doubles, of all sources
 _NAMED = {"labels": "label", "tags": "tags"}  # heading of counts → the column whose values are counted
 _SHOWN_NAMES, _MANY_LINES = 12, 20  # two files with as many lines are rarely equal by chance
 
@@ -160,6 +162,7 @@ class Ingest:
         seen: the digests of the documents that were kept.
         ids: the ids of their records.
         changes: with a previous corpus, how many sources were copied, read again, are new, and are gone.
+        doubles: where else documents of the corpus stand, as rows of the schema `DOUBLES`.
         bytes_copied: bytes of sources that were not read, as `counts` has them among `bytes_read`.
         all_train: no document fell to the texts to train on, so all are: `converted` moves them there.
         missing: messages about fields that settings name and no record has; they are among the warnings too.
@@ -185,6 +188,7 @@ class Ingest:
         self._is_first, self.all_train, self._left_out = is_first, False, left_out
         self.seen, self.ids = Digests(), RecordIds()
         self.bytes_copied = 0
+        self.doubles: list[dict[str, Any]] = []
         self.changes, self._change = dict.fromkeys(_CHANGES, 0), ""
         self._done = 0
         self._skipped, self._examples = (
@@ -356,6 +360,8 @@ class Ingest:
     def _take(self, summary: SourceSummary, ledger: Ledger) -> None:
         """Add the counts of a source to those of the ingest."""
         self._ledger.take_over(ledger, self._wanted)
+        if len(self.doubles) < _MOST_DOUBLES:
+            self.doubles += ledger.places_of_doubles(summary.name)
         self._on_source(summary)
 
     def _document(self, record: Record, source: Source, ledger: Ledger) -> Document | None:
@@ -419,18 +425,14 @@ class Ingest:
                 self.missing.append(self._missing(option, name))
                 ledger.warn(f"missing {name}", self.missing[-1])
         for name, place in self._columns.mixed().items():
-            message = (
-                f"the values of {name!r} have different types, so all of them are kept as text; the first value with a "
-                f"different type is in {place}"
-            )
-            ledger.warn(f"mixed {name}", message)
+            what = f"the values of {name!r} have different types, so all of them are kept as text"
+            ledger.warn(f"mixed {name}", f"{what}; the first value with a different type is in {place}")
         # splits without a document
         for split, share in (("train", 1.0), ("valid", self.settings.valid), ("test", self.settings.test)):
             kept = counts["documents_kept"]
             if share * kept >= 1 and not counts.get(f"documents_{split}"):
                 message = f"the split {split!r} has no documents, because {kept} documents are too few for all splits"
                 ledger.warn(split, message)
-
         self._note_equal_lines()
 
     def _nothing_kept(self, names: Sequence[str]) -> InputError | StorageError:
@@ -467,9 +469,8 @@ class Ingest:
             lines[source.name] += source.seen.lines
         first, *others = lines.values()
         if [first] == others and first >= _MANY_LINES and not self.settings.parallel:
-            self._ledger.notes[
-                f"both files have {first:,} lines; if line N of one file translates line N of the other file, use --parallel"
-            ] = None
+            what = f"both files have {first:,} lines; if line N of one file translates line N of the other file"
+            self._ledger.notes[f"{what}, use --parallel"] = None
 
     def _named_fields(self) -> Iterator[tuple[str, str]]:
         """Yield option and field of all fields that settings of the ingest name, but for the text."""

@@ -157,15 +157,16 @@ class GrowingCorpus:
         for batch in one.rows():
             firsts = np.flatnonzero(np.asarray(batch["sentence_id"]) == 0)
             fates = [fate]
-            for digest, own_id, content in _documents(
-                batch, firsts, needs_content=not one.is_new, known=self._additions
-            ):
+            found = _documents(batch, firsts, needs_content=not one.is_new, known=self._additions)
+            for first, (digest, own_id, content) in zip(firsts.tolist(), found, strict=True):
                 fate = self._fate(one, digest, own_id, content)
                 if not fate and seen is not None:
                     key = digest if own_id is None else record_key(own_id, digest)
                     if key in seen:
                         fate = DOUBLE
                         self._note_double(one, own_id, digest)
+                        anchor = batch["anchor"][first].as_py() if "anchor" in batch.schema.names else None
+                        one.ledger.add_double(digest, own_id, batch["line"][first].as_py(), anchor)
                     else:
                         repeats += own_id is not None and digest in seen
                         seen.add(digest)

@@ -117,7 +117,8 @@ class PreviousCorpus:
             may_return and (ledger["records_skipped_duplicate_id"] or ledger["ids_dropped_repeated"])
         ):
             return None
-        if seen is not None and may_return and ledger["documents_dropped_duplicate"]:
+        dropped = ledger["documents_dropped_duplicate"] if seen is not None and may_return else 0
+        if dropped and not ledger.has_all_doubles:
             return None
         # its documents must be new among those kept so far
         if seen is not None or "record_id" in ledger.own_kinds:
@@ -128,6 +129,8 @@ class PreviousCorpus:
                 return None
             if seen is not None and any(digest in seen for digest, own_id, _ in documents if own_id is None):
                 return None
+            if dropped and not _are_there(ledger.doubles, seen, documents):
+                return None
             repeats = 0  # which depends on the sources before it
             for digest, own_id, line in documents:
                 repeats += seen is not None and own_id is not None and digest in seen
@@ -135,7 +138,7 @@ class PreviousCorpus:
                     ids.claim(own_id, name, line)
                 if seen is not None:
                     seen.add(digest)
-                    seen.add(digest if own_id is None else record_key(own_id, digest))
+                    seen.add(_key(digest, own_id))
             ledger.add(REPEATS, repeats - ledger[REPEATS])
         return Copied(ledger, self._rows.take(start, start + summary.rows))
 
@@ -158,6 +161,24 @@ def _documents(firsts: pa.RecordBatch) -> Iterator[tuple[bytes, str | None, int]
     own_ids = firsts["record_id"].to_pylist() if has_ids else [None] * len(firsts)
     for doc_id, own_id, line in zip(firsts["doc_id"].to_pylist(), own_ids, firsts["line"].to_pylist(), strict=True):
         yield bytes.fromhex(doc_id), None if own_id is None else str(own_id), line
+
+
+def _are_there(
+    doubles: Iterable[str], seen: Digests | None, documents: Iterable[tuple[bytes, str | None, int]]
+) -> bool:
+    """True if all documents that a source dropped as doubles are among those `seen`, or among its own `documents`."""
+    own = {_key(digest, own_id) for digest, own_id, _ in documents}
+    for double in doubles:
+        digest, space, own_id = double.partition(" ")
+        key = _key(bytes.fromhex(digest), own_id if space else None)
+        if key not in own and (seen is None or key not in seen):
+            return False
+    return True
+
+
+def _key(digest: bytes, own_id: str | None) -> bytes:
+    """Return the digest by which a document is known among those that were kept."""
+    return digest if own_id is None else record_key(own_id, digest)
 
 
 class ForwardRows:

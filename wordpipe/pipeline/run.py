@@ -234,8 +234,9 @@ class Pipeline:
                 note = progress.note and text_in_keys(progress.note, needed)
                 run.report(replace(progress, note=note) if note else progress)
 
+            how = replace(run, report=report, keeps_settings=False)  # the file has all settings
             try:
-                made = stage.command.load()(*arguments, output=target, run=replace(run, report=report), **chosen)
+                made = stage.command.load()(*arguments, output=target, run=how, **chosen)
             except WordpipeError as error:
                 in_keys(error, needed, self.config)
                 raise

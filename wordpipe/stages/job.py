@@ -78,12 +78,11 @@ class RunOptions:
     engine: "EngineName" = "local"  # what makes the shards of stages that have some: this process, or a Ray cluster
     address: str | None = None  # of a running Ray cluster; None: one is started on this machine, and ends with the work
     workers: int | None = None  # threads, or processes of Ray; None: one for each processor
-    called: float | None = (
-        None  # by `pace.now`, when the command was called, of which a limit of time counts; None: now
-    )
-    finish: Finish | None = (
-        None  # of a training: make the artifact of a stopped run's last checkpoint; None: go on with it
-    )
+    # by `pace.now`, when the command was called, of which a limit of time counts; None: now
+    called: float | None = None
+    # of a training: make the artifact of a stopped run's last checkpoint; None: go on with it
+    finish: Finish | None = None
+    keeps_settings: bool = True  # settings that an update is not given are those of the artifact at the output
 
 
 @dataclass(repr=False)

@@ -12,19 +12,23 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import reduce, wraps
 from inspect import Parameter, Signature, getdoc, signature
 from operator import or_
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from wordpipe import TERMINAL
-from wordpipe.errors import shown_urls
+from wordpipe.errors import WordpipeError, shown_urls
 from wordpipe.runtime import Progress, automatic
 from wordpipe.settings import Settings, bounds_of
-from wordpipe.stages.registry import load_named
+from wordpipe.stages.registry import COMMANDS, load_named
+
+if TYPE_CHECKING:
+    from wordpipe.artifacts import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ALL_SETTINGS = re.compile(r"\n    (settings|options): fields of `\w+`\.(?=\n|$)")  # each of them is named below
@@ -58,7 +62,8 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
         """Make the function public."""
         own = signature(function)
         keywords = list(keywords_of(options)) if options is not None else []
-        offered: Any = _with_urls(function, own, keywords)
+        offered: Any = function if options is None else _with_kept(function, options)
+        offered = _with_urls(offered, own, keywords)
         offered = _with_progress(offered) if "run" in own.parameters else offered
         kept = [one for one in own.parameters.values() if not keywords or one.kind is not Parameter.VAR_KEYWORD]
         taken = {one.name for one in kept}
@@ -112,6 +117,53 @@ def documented(text: str, keywords: list[Keyword]) -> str:
         "\n".join([f"Settings, {name.lower()}:" if name else "Settings:", *lines]) for name, lines in sections.items()
     ]
     return "\n\n".join([_ALL_SETTINGS.sub("", text), *blocks])
+
+
+def _with_kept(function: F, options: type) -> F:
+    """Let an update keep the settings of the artifact that it updates, but for those that are given; a note says which."""
+    makes = {one.python: one.makes for one in COMMANDS.values()}.get(function.__name__)
+    if makes is None or not issubclass(options, Settings) or "update" not in options.model_fields:
+        return function
+
+    @wraps(function)
+    def call(*args: Any, output: Any = None, run: Any = None, **settings: Any) -> Any:
+        from wordpipe.stages.job import RunOptions
+
+        run = run or RunOptions()
+        if settings.get("update") and run.keeps_settings and output is not None:
+            kept = _kept_settings(options, makes, output, settings)
+            if kept:
+                listed = ", ".join(f"--{name.replace('_', '-')} {_as_option(value)}" for name, value in kept.items())
+                run.report(Progress("note", note=f"settings as before: {listed}"))
+            settings = kept | settings
+        return function(*args, output=output, run=run, **settings)
+
+    return call  # type: ignore[return-value]
+
+
+def _kept_settings(options: type[Settings], makes: "Kind", output: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the artifact at an output that are not given and have another value than the default."""
+    from wordpipe.artifacts import manifest_at
+
+    fields, before = options.model_fields, dict[str, Any]()
+    with suppress(WordpipeError, OSError):
+        before = manifest_at(output, [makes]).settings
+    return {
+        name: value
+        for name, value in before.items()
+        if name in fields and name not in given and fields[name].recipe and not fields[name].artifact
+        and value != _in_manifest(fields[name].default)
+    }  # fmt: skip
+
+
+def _in_manifest(value: Any) -> Any:
+    """Return the value of a setting in the form of a manifest."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _as_option(value: Any) -> str:
+    """Return the value of a setting in the form of an option."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _with_urls(function: F, own: Signature, keywords: list[Keyword]) -> F:

@@ -1,4 +1,4 @@
-"""Running headers, footers and page numbers: lines at the edges of many pages, which are no text of the document.
+"""Running headers, footers and page numbers: lines at the edges of many pages, which are no text of these pages.
 
 The lines at the top and at the bottom of a page are compared with those of the pages around it. A line runs where some of
 these pages have the same line at the same height, whatever numbers are in it. A line that is a number alone must count the
@@ -97,7 +97,7 @@ def _value(digits: str) -> int:
 
 def running(
     edges: Sequence[Sequence[Edge]], at: int, page: int, pages: int, titles: Mapping[str, int]
-) -> tuple[set[int], int, int]:
+) -> tuple[set[int], list[Edge], int]:
     """Return which pieces of a page are no text: headers, footers, its number.
 
     Args:
@@ -108,12 +108,13 @@ def running(
         titles: heading, as a key → the page on which it stands.
 
     Returns:
-        places of pieces; how many lines run; how many page numbers there are.
+        places of pieces; the lines that run; how many page numbers there are.
     """
     others = [(other, place - at) for place, other in enumerate(edges) if 0 < abs(place - at) <= AROUND]
     often = _OFTEN if pages > 3 else 1
     pieces: set[int] = set()
-    lines = numbers = 0
+    lines: list[Edge] = []
+    numbers = 0
     for edge in edges[at]:
         if pieces.issuperset(edge.pieces):
             continue
@@ -132,5 +133,5 @@ def running(
             edge.is_apart and titles.get(edge.key, page) < page
         ):
             pieces.update(edge.pieces)
-            lines += 1
+            lines.append(edge)
     return pieces, lines, numbers

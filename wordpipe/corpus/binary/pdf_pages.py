@@ -51,6 +51,8 @@ _LAM_ALEF = re.compile("[\u0622\u0623\u0625\u0627]\u0644")  # of one sign, whose
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _OPENS_LOW = re.compile(r"[^A-ZÀ-ÖØ-Þ\d•▪◦(\[„“\"'«]")
 _SENTENCE = re.compile(r"[.!?…]['\"”’»)\]]{0,3}(?=\s+\W{0,2}[^a-z\s])|[。！？]|[.!?…]['\"”’»)\]]{0,3}\Z")
+_NO_NUMBER = re.compile(r"[^\W\d]{2}")
+_MOST_RUNNING = 10_000  # different headers and footers of one file that are remembered
 _LONGEST_REST = 1500  # characters of a sentence that goes on on the next page
 
 
@@ -61,6 +63,7 @@ class _Page:
     number: int
     pieces: list[Piece]
     edges: list[Edge]
+    running: tuple[str, ...] = ()  # headers and footers that run from this page on
 
 
 def read_pages(file: BinaryIO) -> Iterator[dict[str, Any]]:
@@ -124,6 +127,10 @@ class _Reader:
             edge_key(heading.path[-1]): number for number, some in self._outline.items() for heading in some
         }
         self._path: tuple[str, ...] = ()
+        self._running = {
+            edge_key(said) for said in (_title(document), *self._titles)
+        }  # lines that stand somewhere already
+        self._waiting: list[str] = []  # of these lines those that no page has yet
         self._counts: Counter[str] = Counter()
         self._without_text: list[int] = []
         self._damaged: list[int] = []
@@ -160,7 +167,7 @@ class _Reader:
         return Unreadable("the PDF contains no text", pages)
 
     def _cleaned(self) -> Iterator[_Page]:
-        """Yield the pages without what runs at their edges."""
+        """Yield the pages without what runs at their edges, but for the first time."""
         around: deque[_Page] = deque()
         ahead = 0  # pages of `around` that have not been given
         for number in range(1, self._pages + 1):
@@ -182,10 +189,17 @@ class _Reader:
         """Return a page without headers, footers and its number, which are counted."""
         page = around[at]
         places, lines, numbers = running([one.edges for one in around], at, page.number, self._pages, self._titles)
-        self._counts["pdf_running_lines"] += lines
+        # what runs is kept once, so that it can be found
+        first: list[str] = []
+        for line in lines:
+            if line.key not in self._running and len(self._running) < _MOST_RUNNING:
+                self._running.add(line.key)
+                texts = (page.pieces[place].text.strip() for place in line.pieces)
+                first.append(" ".join(text for text in texts if _NO_NUMBER.search(text)))
+        self._counts["pdf_running_lines"] += len(lines) - len(first)
         self._counts["pdf_page_numbers"] += numbers
         pieces = [one for place, one in enumerate(page.pieces) if place not in places]
-        return _Page(page.number, pieces, [])
+        return _Page(page.number, pieces, [], tuple(first))
 
     def _value(self, page: _Page) -> dict[str, Any]:
         """Return a page as paragraphs below headings."""
@@ -203,7 +217,10 @@ class _Reader:
             if path is not None:
                 self._path = path
                 self._counts["pdf_headings"] += 1
-        return {"page": page.number, "parts": parts}
+        self._waiting += page.running
+        kept = self._waiting if parts else []  # a page without text of its own gets none by its header
+        self._waiting = [] if parts else self._waiting
+        return {"page": page.number, "parts": parts, "running": kept}
 
     def _page(self, number: int) -> _Page:
         """Return a page with its pieces of lines; one that cannot be read is empty, and counted."""
@@ -449,4 +466,7 @@ def _plain(page: dict[str, Any]) -> dict[str, Any]:
     """Return a page as values of JSON."""
     for part in page["parts"]:
         part[1] = [one.text + "-" * one.is_open for one in part[1]]
+    if kept := page.pop("running"):
+        parts = page["parts"] = page["parts"] or [[[], []]]
+        parts[-1][1] += kept
     return page

@@ -70,6 +70,7 @@ from wordpipe.stages.corpus.ingest_shards import (
     keys_in,
     known_name,
     part_of,
+    write_doubles,
     write_parts,
 )
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -204,7 +205,6 @@ def _ingest(job: Job, chosen: IngestSettings, sources: _Found) -> None:
         job.inputs = joined_inputs(manifest_at(job.target).inputs, sources.entries())
         _write_changed(job, reading, dropped)
         return
-    # Or begin with what an update can copy.
     previous, history = None, History()
     if chosen.update and not job.run.fresh:
         previous, history = _open_previous(job, chosen, sources)
@@ -317,6 +317,7 @@ def _write_rows(job: Job, reader: Ingest, parts: Sequence[Sequence[Source]]) -> 
 def _record(job: Job, reader: Ingest, skipped: Mapping[str, int], chosen: IngestSettings) -> None:
     """Put counts, facts, notes and warnings of what was read into the job of `ingest`."""
     job.counts = dict(reader.counts)
+    write_doubles(job.writer, reader.doubles)
     facts = {"not_read": skipped, "unreadable": reader.unreadable, "held_out": NOTHING if reader.all_train else ""}
     job.facts |= {name: fact for name, fact in facts.items() if fact}
     if chosen.is_pairs or job.counts.get("pairs"):  # of some formats all records are

@@ -30,7 +30,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wordpipe.artifacts import ArtifactWriter, CachedFiles, HashedFile, OutputEntry, PartFiles, ResumeCache, TableWriter
+from wordpipe.artifacts import (
+    DOUBLES,
+    ArtifactWriter,
+    CachedFiles,
+    HashedFile,
+    OutputEntry,
+    PartFiles,
+    ResumeCache,
+    TableWriter,
+)
 from wordpipe.corpus import Digests, Ingest, Ledger, RecordIds, Source, leave_out
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.engines import OnUnits
@@ -302,7 +311,9 @@ class IngestShards:
                     left_out = np.flatnonzero(is_double)
                     of_source = np.searchsorted(ends, done + left_out, side="right")
                     for source in np.unique(of_source).tolist():
-                        leave_out(ledgers[source], batch.take(pa.array(left_out[of_source == source])), "duplicate")
+                        dropped = batch.take(pa.array(left_out[of_source == source]))
+                        leave_out(ledgers[source], dropped, "duplicate")
+                        ledgers[source].add_first_doubles(dropped)
                     done += len(batch)
                     if len(left_out) < len(batch):
                         rows = batch.filter(pa.array(~is_double))
@@ -362,6 +373,13 @@ def _write_keys(cache: ResumeCache, name: str, added: Sequence[bytes], claimed: 
 def _noted(parts: Sequence[Sequence[tuple[pa.Schema, CachedFiles]]]) -> list[list[object]]:
     """Return the stretches of parts as figures of the cache: schema as hex, names of files."""
     return [[schema.serialize().to_pybytes().hex(), files.names] for part in parts for schema, files in part]
+
+
+def write_doubles(writer: ArtifactWriter, doubles: list[dict[str, Any]]) -> None:
+    """Write where else the documents of a corpus stand, if they do, in the schema `DOUBLES`."""
+    if doubles:
+        with TableWriter(writer, "doubles", DOUBLES, single=True) as table:
+            table.write(pa.RecordBatch.from_pylist(doubles, schema=DOUBLES))
 
 
 def _is_plain(figures: Mapping[str, Any]) -> bool:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from wordpipe.artifacts import (
     CORPUS,
+    DOUBLES_FILE,
     ENCODER,
     MANIFEST,
     ROWS_WITHOUT_VECTOR,
@@ -144,7 +145,9 @@ def embed(
         transform, fit = _fit(job, vectors, raw, chosen)
         _write(source, vectors, transform)
         _warn(job, origin, chosen)
-        # What readers of the artifact need: the encoder, the transform.
+        # What readers of the artifact need: where else texts stand, the encoder, the transform.
+        for name in texts.names(DOUBLES_FILE):
+            job.write(name, texts.read(name))
         bundle_encoder(job, raw.with_transform(transform), origin)
         job.bitwise = job.device == "cpu" and not plan.reused
         job.facts = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wordpipe.artifacts import Artifact
+from wordpipe.artifacts import DOUBLES_FILE, Artifact
 from wordpipe.errors import InputError
 from wordpipe.runtime import keep_freed_memory
 from wordpipe.search.settings import IndexSettings
@@ -72,6 +72,8 @@ def _index_words(job: Job, corpus: Artifact, chosen: IndexSettings) -> None:
     # Write them, with their keys and their words.
     bundle_rows(job, rows)
     bundle_keys(job, keyed)
+    for name in corpus.names(DOUBLES_FILE):
+        job.write(name, corpus.read(name))
     job.facts = {"dim": 0, "type": "none", "of": rows.kind, "lineage": lineage_of(rows)}
     bundle_lexical(job, rows, chosen, *((previous.artifact, previous.old_rows) if previous else (None, None)))
     job.counts = {"texts": keyed.rows, **(previous.counts if previous else {})}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from wordpipe.artifacts import (
+    DOUBLES_FILE,
     ENCODER,
     INDEX_FILE,
     ROWS_WITHOUT_VECTOR,
@@ -78,7 +79,7 @@ def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:
         job.write(HELD_OUT, array_data(built.held))
     # the encoder of the sentences, or the tokenizer that cuts words, and their n-grams
     encoder = (ENCODER,) if source.kind == "sentences" else (TOKENIZER, "ngrams-")
-    for name in [name for one in (*encoder, ROWS_WITHOUT_VECTOR) for name in source.names(one)]:
+    for name in [name for one in (*encoder, ROWS_WITHOUT_VECTOR, DOUBLES_FILE) for name in source.names(one)]:
         job.write(name, source.read(name))
     job.facts = _facts(source, built)
     built_for = previous.artifact.fact("built_for", int, table.count) if in_place and previous else table.count

@@ -1,7 +1,7 @@
 """An artifact opened to be queried: what a query gives, and what every index holds."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import (
+    DOUBLES,
+    DOUBLES_FILE,
     INDEX_FILE,
     Artifact,
     Kind,
@@ -31,6 +33,7 @@ from wordpipe.settings import shown_value
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.asked_query import QueryKeywords, QueryResult
 from wordpipe.stages.search.row_facts import RowFacts, field_columns, row_of_id, rows_of_condition
+from wordpipe.wording import shown_place
 
 if TYPE_CHECKING:
     from wordpipe.search import FieldColumns, RowFilter, VectorIndex
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 
 DEFAULTS = QueryOptions()
+_MOST_PLACES = 10  # where else a document stands
 _FEW_VALUES, _VALUE_CHARS = 8, 40  # of a column that a condition names which is true of no row
 _CONDITIONS = 8  # whose rows are remembered
 _TO_AN_INDEX = {
@@ -346,7 +350,7 @@ class OpenIndex(OpenArtifact):
         """
         found = [hits.after(offset) for hits in found]
         wanted = np.unique(np.concatenate([hits.rows for hits in found])).tolist() if found else []
-        shown = map(self._shown, self._reader.fetch(wanted))
+        shown = (self._shown(row) | self._also_in(row) for row in self._reader.fetch(wanted))
         columns_of = dict(zip(wanted, shown, strict=True))
         return [
             [
@@ -357,6 +361,25 @@ class OpenIndex(OpenArtifact):
             ]
             for hits in found
         ]
+
+    def _also_in(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where else the document of a row stands, as a field of a hit; nothing where it stands nowhere else."""
+        record_id = row.get("record_id")
+        found = self._doubles.get((row.get("doc_id"), None if record_id is None else str(record_id)), ())
+        if not found:
+            return {}
+        places = [shown_place(one["source"], one["anchor"], one["line"]) for one in found[:_MOST_PLACES]]
+        return {"also_in": {"count": len(found), "places": places}}
+
+    @cached_property
+    def _doubles(self) -> dict[tuple[Any, str | None], list[dict[str, Any]]]:
+        """Document, and the id of its record → where else it stands."""
+        known: dict[tuple[Any, str | None], list[dict[str, Any]]] = {}
+        if self.artifact.names(DOUBLES_FILE):
+            for batch in read_batches(self.artifact, "doubles", expected=DOUBLES):
+                for row in batch.to_pylist():
+                    known.setdefault((row["doc_id"], row["record_id"]), []).append(row)
+        return known
 
     def _values_named(self, condition: str) -> str:
         """Return the values of the columns that a query's condition names, of those that have few."""

@@ -6,7 +6,7 @@ all indexes carry the same encoder; otherwise the indexes are asked by words alo
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any, Literal, Unpack, overload
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, Kind
+from wordpipe.artifacts import Artifact, Kind, read_batches, read_schema
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import FieldColumns, Hits, LexicalIndex
@@ -228,6 +228,38 @@ class OpenIndexes(OpenTextIndex):
     def _values_named(self, condition: str) -> str:
         del condition
         return ""
+
+    def _also_in(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return nothing: each index has said it of its rows."""
+        del row
+        return {}
+
+    @cached_property
+    def _of_first(self) -> Mask | None:
+        """(N,) the rows whose documents no index before theirs has; None where these are all."""
+        import pyarrow.compute as pc
+
+        seen: list[pa.Array] = []
+        found = []
+        for part in self.parts:
+            names = [name for name in ("doc_id", "record_id") if name in read_schema(part.artifact, "index").names]
+            keys = []
+            for batch in read_batches(part.artifact, "index", names):
+                columns = [batch.column(name).cast(pa.string()) for name in names]
+                keys.append(pc.binary_join_element_wise(*columns, "", " ", null_handling="replace"))
+            documents = pa.chunked_array(keys, pa.string()).combine_chunks()
+            known = pa.concat_arrays([*seen, pa.array([], pa.string())])
+            found.append(~pc.is_in(documents, value_set=known).to_numpy(zero_copy_only=False))
+            seen.append(documents.unique())
+        first_N = np.concatenate(found)
+        return None if first_N.all() else first_N
+
+    def allowed(self, options: QueryOptions) -> Mask | None:
+        """Return the rows that a condition allows, of documents that are in several indexes those of the first; None: all."""
+        allowed = super().allowed(options)
+        if self._of_first is None:
+            return allowed
+        return self._of_first if allowed is None else allowed & self._of_first
 
     def _localised(self, result: QueryResult) -> QueryResult:
         """Say of each hit of a result from which index it is."""

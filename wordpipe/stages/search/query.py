@@ -120,7 +120,7 @@ class OpenTextIndex(OpenIndex):
 
     def row_reader(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return some rows, ascending, in the form of hits."""
-        return [self._shown(row) for row in self._reader.fetch(rows)]
+        return [self._shown(row) | self._also_in(row) for row in self._reader.fetch(rows)]
 
     def facts_of(self, name: str) -> dict[str, Any]:
         """Return a fact of the index that holds others; nothing where there is none."""
@@ -323,7 +323,7 @@ class OpenTextIndex(OpenIndex):
             return NothingFound(what, hint="leave out an operator; --exact searches for the words without operators")
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self.mode(options), self.allowed(options)
-        if allowed is not None:
+        if allowed is not None and options.where is not None:
             what += f": the condition is true for {allowed.sum():,} of {len(allowed):,} rows"
             if not allowed.any():
                 if known := self._values_named(options.where or ""):

@@ -343,9 +343,9 @@ def _make(
     known, has_index = (_is_whole(entry / name) for name in (_CORPUS, _INDEX))
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
     unsaid = () if found is None else (*lines_about_skipped(found.skipped, found.examples),)
-    how = replace(run, verify=False, report=partial(_report_reading, run.report, unsaid))
+    how = replace(run, verify=False, keeps_settings=False, report=partial(_report_reading, run.report, unsaid))
     corpus = ingest(names, output=entry / _CORPUS, run=how, **reading)
-    indexing = replace(run, verify=False, report=partial(_report_work, run.report))
+    indexing = replace(how, report=partial(_report_work, run.report))
     made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, endings="remove")  # nothing is measured
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())

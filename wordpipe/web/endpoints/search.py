@@ -32,6 +32,7 @@ _HIT = fields(
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
         "count": WHOLE, "source": TEXT, "line": WHOLE, "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT,
         "split": TEXT, "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT,
+        "also_in": fields({"count": WHOLE, "places": listing(TEXT)}),
     },
     closed=False,
 )  # fmt: skip
