@@ -177,7 +177,9 @@ def test_an_id_finds_its_row_and_a_condition_alone_lists_its_rows(cli, tmp_path)
     asked = cli("query", index, "W-21")
     assert (asked.code, asked.out.rstrip().split("\t")[-1]) == (0, "W-21")
     assert asked.err == "this is the record with the id W-21; --exact searches for the words\n"
-    asked = cli("query", index, "W-21", "--exact")
+    asked = cli("query", index, "W-21", "--exact")  # a word of its own
+    assert (asked.code, asked.out.rstrip().split("\t")[-1], asked.out.count("\n")) == (0, "W-21", 1)
+    asked = cli("query", index, "W-21", "--exact", "--mode", "dense")
     assert asked.code == 1
     assert asked.err.endswith("""hint: a record has this id; to see the record, use --where "id = 'W-21'"\n""")
     assert "it is the id" not in cli("query", index, "W-'99").err

@@ -169,12 +169,19 @@ def test_a_short_row_has_empty_cells_at_its_end():
 
 
 def test_records_without_text_are_counted():
-    reader = Reader()
-    assert len(reader.jsonl(b'{"text": "a"}\n{"n": 5}\n{"text": null}\n')) == 1
+    lines = b'{"text": "a"}\n{"n": 5}\n{"text": null}\n'
+    reader = Reader(empty_text="skip")
+    assert len(reader.jsonl(lines)) == 1
     assert reader.ledger["documents_dropped_no_text"] == 2
     assert [*reader.ledger.warned.values()] == [
-        "records without the field 'text' were skipped; the first one is at f:2; to keep them with their other fields as the "
-        "text, use --empty-text fields"
+        "records without the field 'text' were skipped; the first one is at f:2; to keep them, so that they are found by "
+        "their other fields, use --empty-text fields"
+    ]
+    reader = Reader()
+    assert [record.text for record in reader.jsonl(lines)] == ["a", ""]
+    assert reader.ledger["documents_dropped_no_text"] == 1
+    assert [*reader.ledger.warned.values()] == [
+        "records without the field 'text' were skipped; the first one is at f:3"
     ]
 
 

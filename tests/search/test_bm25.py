@@ -5,39 +5,44 @@ import re
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.search import Analyser, LexicalIndex, relevance_model
+from wordpipe.search import FIELD_SHARE, Analyser, LexicalIndex, relevance_model, values_of_fields
 from wordpipe.search.settings import LexicalSettings
 
 WORDS = ["bee", "bees", "dance", "dancing", "hive", "the", "of", "honey", "tax", "taxes", "2024", "x1"]
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=30)
 query = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=5).map(" ".join)
 ENGLISH = LexicalSettings(language="english")
+TAGS = pa.list_(pa.string())
 
 
-def lucene(corpus: list[str], asked: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
-    """The slow twin: every text by itself, from the formula."""
+def lucene(
+    corpus: list[str], asked: str, k1: float = 1.2, b: float = 0.75, fields: list[str] | None = None
+) -> list[float]:
+    """The slow twin: every text by itself, from the formula; a word of its fields alone counts as FIELD_SHARE says."""
     stem = Stemmer.Stemmer("english").stemWord
     stop = {"the", "of"}
 
     def stems(text: str) -> list[str]:
         return [stem(word) for word in re.findall(r"\w\w+", text.lower()) if word not in stop]
 
-    documents = [stems(text) for text in corpus]
+    documents, beside = [stems(text) for text in corpus], [stems(text) for text in fields or [""] * len(corpus)]
     mean = sum(map(len, documents)) / len(documents) or 1
     scores = []
-    for words in documents:
+    for words, others in zip(documents, beside, strict=True):
         score = 0.0
         for term in stems(asked):
-            n = sum(term in other for other in documents)
+            n = sum(term in both for both in map(list.__add__, documents, beside))
             idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
             tf = Counter(words)[term]
             score += idf * tf / (tf + k1 * (1 - b + b * len(words) / mean)) if tf else 0
+            score += idf * FIELD_SHARE / (FIELD_SHARE + k1) if not tf and term in others else 0
         scores.append(score)
     return scores
 
@@ -55,6 +60,29 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
         assert sum(share["score"] for share in index.explain(index.read(asked), row)) == pytest.approx(
             expected[row], abs=1e-4
         )
+
+
+@settings(deadline=None)
+@given(corpus=texts, fields=texts, asked=query, k=st.integers(1, 8))
+def test_words_of_fields_count_as_the_formula_says_in_both_kinds_of_loops(corpus, fields, asked, k):
+    fields = (fields * len(corpus))[: len(corpus)]
+    columns = [pa.array(corpus, pa.large_string()), values_of_fields({"tags": pa.array(map(str.split, fields), TAGS)})]
+    rows = pa.StructArray.from_arrays(columns, ["text", "fields"])
+    index = LexicalIndex.build([rows[:3], rows[3:]], ENGLISH)
+    expected = np.array(lucene(corpus, asked, fields=fields))
+    np.testing.assert_allclose(index.scores(asked), expected, rtol=1e-5, atol=1e-6)
+    assert index.postings.lengths.tolist() == LexicalIndex.build(corpus, ENGLISH).postings.lengths.tolist()
+    compiled = LexicalIndex.load(dict(index.files()))
+    compiled.compile()
+    terms = index.read(asked)
+    for one in (index, compiled):
+        (hits,) = one.search([asked], k)
+        order = np.lexsort((np.arange(len(corpus)), -index.scores(asked)))
+        assert hits.rows.tolist() == [row for row in order if expected[row] > 0][:k]
+        np.testing.assert_allclose(one.score_rows(terms, np.arange(len(corpus))), expected, rtol=1e-5, atol=1e-6)
+        found = one.texts(hits.rows)
+        wanted = 2 * terms.length if found.counts.any() else terms.length
+        assert one.expanded(terms, found).length == pytest.approx(wanted)
 
 
 @settings(deadline=None)

@@ -132,7 +132,7 @@ def test_an_id_that_is_typed_is_the_record_that_has_it(index, tmp_path):
         assert ([hit["id"] for hit in found.hits], [*found.remarks]) == (
             ["a3"], ["this is the record with the id a3; --exact searches for the words"],
         )  # fmt: skip
-        assert opened.query("a3", exact=True) == []
+        assert [hit["found_in"] for hit in opened.query("a3", exact=True)] == [["id"]]
     numbered = [
         {"id": 7, "text": "Room 12 is warm."},
         {"id": 12, "text": "The roof is cold."},

@@ -123,7 +123,7 @@ def test_evaluation_asks_it_by_words(index, here):
 
 
 def test_an_update_is_a_fresh_build(built, tmp_path, cli):
-    lines = [{"id": n, "text": f"Note {n} says that bread needs salt and time, and {word}."} for n, word in enumerate(
+    lines = [{"id": str(n), "text": f"Note {n} says that bread needs salt and time, and {word}."} for n, word in enumerate(
         ["water", "yeast", "flour", "butter"] * 10
     )]  # fmt: skip
     wordpipe.ingest(lines, output=tmp_path / "c", valid=0)

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,7 +44,7 @@ _SHOWN_PLACES = 3  # where else the text of an answer stands
 _SHOWN_PARTS = 5  # pairs or terms of a line that says why a hit scored as it did
 _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
-    "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata", "also_in",
+    "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata", "also_in", "found_in",
 }  # fmt: skip
 _LESS_RELATED = "— less related: less than half of the words of the query —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
@@ -91,6 +91,9 @@ class Answers:
         if self.form == "csv":
             self._print_csv(result)
             return
+        from wordpipe.stages import less_related_from, shown_hit
+
+        result = replace(result, hits=[*map(shown_hit, result.hits)])
         if self.titled and self.form != "tsv":
             click.echo(emphasised(f"# {escaped(one_line(result.query))}"))
         if self.form == "tsv":
@@ -101,13 +104,11 @@ class Answers:
         if self.form == "table":
             self._print_table(result.hits, finder)
         else:
-            from wordpipe.stages import less_related_from
-
             width, near = self._width(), less_related_from(result.hits)
             for place, hit in enumerate(result.hits):
                 if place == near:
                     click.echo(fitted(_LESS_RELATED, width))
-                for line in answer_lines(hit, finder, width, [*self.shown, *result.found_in]):
+                for line in answer_lines(hit, finder, width, self.shown):
                     click.echo(styled(line))
         # what the legend has to explain
         for explained in (hit["explain"] for hit in result.hits if "explain" in hit):
@@ -122,12 +123,8 @@ class Answers:
             self._print_csv(None)
         if self._not_shown:
             names = ", ".join(self._not_shown)
-            click.echo(
-                fitted(
-                    f"columns not shown: {names}; to see all columns, use a wider terminal or --format plain",
-                    self._width(),
-                )
-            )
+            said = f"columns not shown: {names}; to see all columns, use a wider terminal or --format plain"
+            click.echo(fitted(said, self._width()))
         if self._explained and self.form == "plain":
             width = self._width()
             click.echo()
@@ -263,6 +260,8 @@ def answer_lines(
     hit: Mapping[str, Any], finder: "PassageFinder", width: int, shown: Sequence[str] = ()
 ) -> Iterator[Segments]:
     """Yield the lines of one answer, none wider than the terminal: score and title, place, passage, explanation."""
+    from wordpipe.stages import field_passages
+
     # score, title, and the details beside or below
     score = f"{hit['score']:.4f}"
     indent = " " * (len(score) + 2 if width >= _NARROW else 2)
@@ -296,6 +295,8 @@ def answer_lines(
     if hit.get("text"):
         text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
         yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
+    for name, value, field_passage in field_passages(hit, finder, room - 4):
+        yield [(f"{indent}{escaped(name)}: ", False), *pieces(value, field_passage)]
     for name, parts in explained_parts(hit.get("explain"), finder.words):
         named = [*name.split(" "), "=", *parts[:1], *(f"+ {part}" for part in parts[1:])] if parts else [name]
         yield from (

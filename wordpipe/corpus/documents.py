@@ -38,6 +38,7 @@ class Record:
     places: Sequence[tuple[int, int]] = ()
     is_pair: bool = False  # it has a second text, and is one row of the corpus
     beside: str = ""  # what a record without an id says beside its text: another that says the same is the same record
+    keeps_empty: bool = False  # without a text it is a document nevertheless, as its fields say something
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
         """Yield the line where each sentence of a document begins, from `offset` in `line` on; then that of the end."""
@@ -317,7 +318,8 @@ class Document:
         from wordpipe.corpus.sentences import is_one_sentence
 
         record = self.record
-        if record.is_pair or is_one_sentence(record.text, settings.max_sentence_chars) or settings.is_pairs:
+        is_one = record.is_pair or record.keeps_empty or settings.is_pairs
+        if is_one or is_one_sentence(record.text, settings.max_sentence_chars):
             return (([record.text], [record.line]),)
         return self._many_sentences(settings, ledger)
 
@@ -446,6 +448,9 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger, *, is_pa
         ledger.add("titles_cut")
     if is_pair and not _is_pair(record, settings, ledger):
         return False
+    if not record.text and record.keeps_empty:
+        ledger.add("documents_without_text")
+        return True
     if not record.text:
         ledger.add("documents_dropped_empty")
         return False

@@ -23,7 +23,6 @@ from wordpipe.errors import InputError
 _USUAL_IDS = ("id", "_id")
 HEAD_RECORDS, HEAD_CHARS = 100, 1 << 20  # of a source, looked at before the first record is made
 _SHOWN = 60  # characters of a wrong value
-_LONGEST_INSTEAD = 2000  # characters of the fields that stand for a text
 _ALWAYS_THERE = frozenset({str, int, bool, type(None)})  # what is never a number that is not finite
 _FLOAT_SCALARS = (pa.HalfFloatScalar, pa.FloatScalar, pa.DoubleScalar)
 _NEAR, _LISTED = (
@@ -235,9 +234,9 @@ class Fields:
         if not _ALWAYS_THERE.issuperset(map(type, values.values())):
             values = {name: self._there(value, name, line) for name, value in values.items()}
         # the text, without which there is no record, but for a title or other fields that take its place
-        text, title = values.get(settings.text_field), values.get(settings.title_field)
-        if (text is None or text == "") and not settings.is_pairs:
-            text = self._instead(values, title, line)
+        text, title, keeps_empty = values.get(settings.text_field), values.get(settings.title_field), False
+        if (text is None or (isinstance(text, str) and not text.strip())) and not settings.is_pairs:
+            text, keeps_empty = self._instead(values, title, line)
         if text is None:
             ledger.add("documents_read")
             ledger.add("documents_dropped_no_text")
@@ -268,7 +267,7 @@ class Fields:
         beside = "" if own.get("record_id") is not None else _beside(title, values, own)
         return Record(
             tidy, self.source, line, title, values, own, max(0, width - len(text)),
-            lines_follow=False, is_pair=settings.is_pairs, beside=beside,
+            lines_follow=False, is_pair=settings.is_pairs, beside=beside, keeps_empty=keeps_empty,
         )  # fmt: skip
 
     def metadata_of(self, values: dict[str, Any], line: int) -> dict[str, Any]:
@@ -284,23 +283,26 @@ class Fields:
         casts = ((name, kind) for name, kind in self._casts.items() if name in values)
         return {name: self._convert(values[name], kind, name, line) for name, kind in casts}
 
-    def _instead(self, values: Mapping[str, Any], title: Any, line: int) -> str | None:
-        """Return what a record without a text has in its place: "", for which its title counts; its fields; None: nothing."""
+    def _instead(self, values: Mapping[str, Any], title: Any, line: int) -> tuple[str | None, bool]:
+        """Return the blank text of a record, for which its title may count, or None; and whether the record is kept so."""
         name = self.settings.text_field
+        blank = values.get(name) or ""
         if title is not None and self._as_text(title).strip():
-            return ""
-        others = [self._as_text(value) for key, value in values.items() if key != name and value not in (None, "")]
-        if self.settings.empty_text == "fields" and not self._own and others:
-            self.ledger.add("documents_fields_as_text")
-            return ", ".join(others)[:_LONGEST_INSTEAD]
+            return blank, False
+        keeps = self.settings.empty_text == "fields" and not self._own
+        others = (self._casts.keys() if self._limited else values.keys()) - self._taken  # those that are carried
+        if keeps and any(values.get(key) not in (None, "") for key in others):
+            return blank, True
         if values.get(name) is not None:
             self._warn_of_no_text("with an empty field", line)
-        return values.get(name)
+        return values.get(name), False
 
     def _warn_of_no_text(self, what: str, line: int) -> None:
         """Warn of records that are skipped as they have no text."""
         place = f"the first one is at {self.source}:{line}"
-        way = "; to keep them with their other fields as the text, use --empty-text fields" * (not self._own)
+        way = ""
+        if self.settings.empty_text == "skip" and not self._own:
+            way = "; to keep them, so that they are found by their other fields, use --empty-text fields"
         self.ledger.warn(f"no_text {what}", f"records {what} {self.settings.text_field!r} were skipped; {place}{way}")
 
     def _there(self, value: Any, name: str, line: int) -> Any:

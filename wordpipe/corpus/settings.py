@@ -151,10 +151,10 @@ class IngestSettings(Settings):
         check=_refuse_no_columns,
     )
     no_metadata: bool = setting(False, "keep only the fields text, title and id", expert=True)
-    empty_text: Literal["skip", "fields"] = setting(
-        "skip",
-        "for a record with neither a text nor a title: skip = skip the record, fields = take its other fields as the text, so "
-        "that it can be found",
+    empty_text: Literal["fields", "skip"] = setting(
+        "fields",
+        "for a record with neither a text nor a title: fields = keep the record with an empty text, so that it is found by "
+        "its other fields; skip = skip the record",
         expert=True,
     )
     bad_records: Literal["auto", "fail", "skip"] = setting(

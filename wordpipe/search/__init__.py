@@ -67,12 +67,18 @@ if TYPE_CHECKING:
         nearest,
     )
     from wordpipe.search.lexical.analysis import Analyser, recognised_language, stemmer
-    from wordpipe.search.lexical.bm25 import RELATED, LexicalIndex
+    from wordpipe.search.lexical.bm25 import FIELD_SHARE, RELATED, LexicalIndex
     from wordpipe.search.lexical.letters import folded, without_particle
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure, slips_between, slips_of_all
     from wordpipe.search.lexical.word_lookup import LEXICAL
-    from wordpipe.search.lexical.words_in_fields import FieldWord, WordsInFields, without_words
+    from wordpipe.search.lexical.words_of_fields import (
+        fields_of_hit,
+        fields_with,
+        searched_fields,
+        texts_in,
+        values_of_fields,
+    )
     from wordpipe.search.matching import Searched, field_kind, field_mask, number_in, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,

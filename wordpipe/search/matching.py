@@ -34,13 +34,10 @@ class Searched(Protocol):
         """The words of the rows."""
 
     def texts_of(self, rows_R: Rows) -> Iterable[tuple[str, ...]]:
-        """Return the texts of R rows, ascending, each in the parts in which it is indexed: title and text, or text."""
+        """Return the texts of R rows, ascending, each in the parts over whose borders no phrase runs: title, text, fields."""
 
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field, (N,)."""
-
-    def rows_with_field(self, text: str) -> Mask | None:
-        """Return the rows that have words, which no text has, in one of their fields, (N,); None if there are none."""
 
 
 def rows_matching(clause: Clause, searched: Searched, among: Mask | None = None) -> Mask:
@@ -82,29 +79,19 @@ class _Matcher:
     def _words(self, text: str, among: Mask) -> Mask:
         """Return the rows that contain all words of a text; a word that is not indexed is looked for in the texts."""
         for word in text.split():
-            rows_N = self._rows_of(word)
+            rows_N = self._searched.lexical.with_all(word)
             if rows_N is not None:
                 among = among & rows_N
             elif pattern := phrase_pattern(word):
                 among = self._in_texts(pattern, among)
         return among
 
-    def _rows_of(self, text: str) -> Mask | None:
-        """Return the rows that contain all words of a text; if none does, those that have them in a field."""
-        rows_N = self._searched.lexical.with_all(text)
-        if rows_N is not None and not rows_N.any() and (others_N := self._searched.rows_with_field(text)) is not None:
-            return others_N
-        return rows_N
-
     def _phrase(self, text: str, among: Mask) -> Mask:
-        """Return the rows that contain the words of a text next to each other, or, if no row does, in a field."""
+        """Return the rows that contain the words of a text next to each other."""
         pattern = phrase_pattern(text)
         if pattern is None:
             return among
         rows_N = self._searched.lexical.with_all(text)
-        if rows_N is not None and not rows_N.any():
-            others_N = self._searched.rows_with_field(text)
-            return among & (rows_N if others_N is None else others_N)
         return self._in_texts(pattern, among if rows_N is None else among & rows_N)
 
     def _in_texts(self, pattern: Any, among: Mask) -> Mask:

@@ -66,7 +66,13 @@ if TYPE_CHECKING:
         OpenWords,
     )
     from wordpipe.stages.search.opening import open_artifact, query
-    from wordpipe.stages.search.passages import Passage, PassageFinder, best_passage
+    from wordpipe.stages.search.passages import (
+        Passage,
+        PassageFinder,
+        best_passage,
+        field_passages,
+        shown_hit,
+    )
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys
     from wordpipe.stages.search.query import OpenTextIndex
     from wordpipe.stages.search.search_sources import (

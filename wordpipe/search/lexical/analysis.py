@@ -38,7 +38,7 @@ _BREAK = r"(?:\r?\n[ \t]*)?"  # behind a hyphen: the word goes on in the next li
 END = "\x1e"  # between texts that are cut together
 _RUN = re.compile(rf"{END}|(?:(?<![\w.])\.)?\w[\w+#]*(?:(?:[.&/,']|-{_BREAK})[\w+#]+)*", re.ASCII)
 _PART = re.compile(r"\w+", re.ASCII)
-_COMPOUND = re.compile(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})+")
+_COMPOUND = re.compile(r"[A-Za-z0-9]{2,}(?:[-.][A-Za-z0-9]{2,})+")
 _HYPHEN = re.compile(r"-\s*")
 PLURAL = "[A-Z0-9]*[A-Z][A-Z0-9]+s|[b-df-hj-np-tv-xz]{2,}[b-df-hj-np-rtv-xz]s"
 """The plural of an abbreviation: in capitals but for its s, or without a vowel (llms, pdfs)."""
@@ -186,19 +186,23 @@ class Analyser:
         pairs of characters.
         """
         is_turkish, stop, plain_word = self.language == "turkish", self.stop, self._plain_word
-        joins, found = "hyphens" in self._rules, RunTerms([], [], [], [], [])
+        joins, found = self._rules >= {"hyphens", "signs"}, RunTerms([], [], [], [], [])
         for number, run in enumerate(runs):
-            # short ways for a word, and for words of letters that hyphens join
+            # short ways for a word, and for words and numbers that hyphens and dots join
             if run.isascii() and not is_turkish:
                 if len(run) > 1 and (run.isalnum() or run.isidentifier()):
                     if (word := plain_word(run)) not in stop:
                         found.plain.append((number, word))
                     continue
-                if joins and _COMPOUND.fullmatch(run):
-                    words = map(plain_word, run.split("-"))
+                if joins and len(run) <= _LONGEST_JOINED and _COMPOUND.fullmatch(run):
+                    words = map(plain_word, run.replace(".", "-").split("-"))
                     found.plain.extend([(number, word) for word in words if word not in stop])
-                    found.joined.append(plain_word(run.replace("-", "")))
-                    found.of_joined.append(number)
+                    whole = plain_word(run.replace("-", ""))
+                    if whole.isalpha():
+                        found.joined.append(whole)
+                        found.of_joined.append(number)
+                    else:
+                        found.terms.append((number, whole, False))
                     continue
             # all others form by form
             forms = self._of_run(run)
@@ -212,11 +216,13 @@ class Analyser:
 
     def words(self, text: str) -> Iterator[list[Form]]:
         """Yield the forms of each word of a text."""
-        for run in self.runs(text):
-            words: dict[int, list[Form]] = {}
-            for form in self.of_run(run):
-                words.setdefault(form.word, []).append(form)
-            yield from words.values()
+        for words in self.words_of_runs(text):
+            yield from words
+
+    def words_of_runs(self, text: str) -> Iterator[list[list[Form]]]:
+        """Yield the words of each run of a text, each of them with its forms."""
+        for forms in map(self.of_run, self.runs(text)):
+            yield [[form for form in forms if form.word == word] for word in dict.fromkeys(one.word for one in forms)]
 
     def spaced_words(self, text: str) -> dict[str, list[str]]:
         """Return a text's words between spaces or signs, in small letters, and the terms of each: no stop words, no pairs."""

@@ -138,14 +138,23 @@ def _joined(*parts: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
 
 
 def counted(texts: Texts, analyser: Analyser) -> Counted:
-    """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory."""
+    """Count the terms of texts that stream by: terms in the order of their bytes, and postings; no text is kept in memory.
+
+    A term that stands in fields of a row alone has the count 0 there, and no field makes a text longer.
+    """
     counter, n_texts = _Counter(analyser), 0
     lengths, keys, counts = ([np.zeros(0, dtype=dtype)] for dtype in (np.int32, np.int64, np.int32))
     # block by block: the numbers of terms as they come, counted for each text
     for some in blocks(texts, _BLOCK):
-        text_of, number_of, is_long = counter.count(some)
-        lengths.append(np.bincount(text_of, weights=is_long, minlength=len(some)).astype(np.int32))
-        block_keys, block_counts = np.unique((text_of + n_texts) << 32 | number_of, return_counts=True)
+        has_fields = pa.types.is_struct(some.type)
+        # texts and fields are looked up in one go
+        text_of, number_of, is_long = counter.count(pa.concat_arrays(some.flatten()) if has_fields else some)
+        is_text = text_of < len(some)
+        lengths.append(np.bincount(text_of[is_text], weights=is_long[is_text], minlength=len(some)).astype(np.int32))
+        found = (text_of % len(some) + n_texts) << 32 | number_of if len(some) else number_of
+        block_keys, block_counts = np.unique(found[is_text], return_counts=True)
+        if has_fields:
+            block_keys, block_counts = _with_fields(block_keys, block_counts, np.unique(found[~is_text]))
         keys.append(block_keys)
         counts.append(block_counts.astype(np.int32))
         n_texts += len(some)
@@ -162,6 +171,13 @@ def counted(texts: Texts, analyser: Analyser) -> Counted:
     words, order_W = Terms.sorted([*counter.words])
     of_words = (rank_V[counter.word_terms][order_W].astype(np.int32), counter.word_counts[order_W].astype(np.int32))
     return Counted(terms, postings, WordTable(words, *of_words))
+
+
+def _with_fields(keys_T: Rows, counts_T: Rows, keys_F: Rows) -> tuple[Rows, Rows]:
+    """Return the keys and the counts of texts with those of fields among them, ascending; what a text has, it has alone."""
+    at_F = np.searchsorted(keys_T, keys_F)
+    is_new_F = np.append(keys_T, -1)[at_F] != keys_F
+    return np.insert(keys_T, at_F[is_new_F], keys_F[is_new_F]), np.insert(counts_T, at_F[is_new_F], 0)
 
 
 def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Counted:

@@ -24,16 +24,25 @@ def _first_from(numbers: npt.NDArray[np.signedinteger], wanted: int, low: int, h
     return low
 
 
+@inlined
+def _gain(count: int, damping: np.float32, in_field: np.float32) -> np.float32:
+    """Return what a term that stands so often in a text adds to its score, but for its weight (compiled kernel)."""
+    tf = np.float32(count)
+    return tf / (tf + damping) if tf > 0 else in_field
+
+
 @kernel
 def add_gains(
-    rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Rows
-) -> int:
+    rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats, in_field: np.float32, weight: np.float32,
+    scores_N: Floats, new_P: Rows,
+) -> int:  # fmt: skip
     """Add what a term adds to the score of each of its texts (compiled kernel).
 
     Args:
         rows_P: the texts, ascending.
-        counts_P: how often the term stands in each; any unsigned integers.
+        counts_P: how often the term stands in each, 0 in its fields alone; any unsigned integers.
         damping_N: what stands beside tf in the denominator.
+        in_field: what takes the place of tf / (tf + damping) for a term that stands in fields alone.
         weight: what stands before it.
         scores_N: of all texts, so far.
         new_P: out, the texts whose score was 0.
@@ -46,8 +55,8 @@ def add_gains(
         row = rows_P[at]
         if row < 0 or row >= len(scores_N):
             return -1
-        tf, before = np.float32(counts_P[at]), scores_N[row]
-        scores_N[row] = before + weight * (tf / (tf + damping_N[row]))
+        before = scores_N[row]
+        scores_N[row] = before + weight * _gain(counts_P[at], damping_N[row], in_field)
         if before == 0:
             new_P[found] = row
             found += 1
@@ -57,7 +66,7 @@ def add_gains(
 @kernel
 def add_looked_up(
     rows_C: Rows, scores_C: Floats, least: float, rows_P: Rows, counts_P: npt.NDArray[np.uint8], damping_N: Floats,
-    weight: np.float32,
+    in_field: np.float32, weight: np.float32,
 ) -> int:  # fmt: skip
     """Add what a term adds to the scores of some texts (compiled kernel); those below `least` are left out.
 
@@ -70,6 +79,7 @@ def add_looked_up(
         rows_P: the texts that the term stands in, ascending.
         counts_P: how often; any unsigned integers.
         damping_N: what stands beside tf in the denominator.
+        in_field: as above.
         weight: what stands before it.
 
     Returns:
@@ -90,8 +100,7 @@ def add_looked_up(
         high = min(high, n)
         low = _first_from(rows_P, row, low, high)
         if low < n and rows_P[low] == row:
-            tf = np.float32(counts_P[low])
-            score += weight * (tf / (tf + damping_N[row]))
+            score += weight * _gain(counts_P[low], damping_N[row], in_field)
         rows_C[kept], scores_C[kept] = row, score
         kept += 1
     return kept
@@ -128,7 +137,8 @@ def take_scores(
 @kernel
 def score_rows(
     rows_R: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], terms_P: Rows, counts_P: npt.NDArray[np.uint8],
-    numbers_T: npt.NDArray[np.int64], weights_T: Floats, damping_N: Floats, n_terms: int, scores_R: Floats,
+    numbers_T: npt.NDArray[np.int64], weights_T: Floats, damping_N: Floats, in_field: np.float32, n_terms: int,
+    scores_R: Floats,
 ) -> bool:  # fmt: skip
     """Write the scores of some texts by what each consists of (compiled kernel).
 
@@ -136,10 +146,11 @@ def score_rows(
         rows_R: the texts.
         starts: (N + 1,) where the terms of each text begin.
         terms_P: of all texts.
-        counts_P: how often each stands there; any unsigned integers.
+        counts_P: how often each stands there, 0 in its fields alone; any unsigned integers.
         numbers_T: the terms of the query, ascending.
         weights_T: what stands before each.
         damping_N: what stands beside tf in the denominator.
+        in_field: as above.
         n_terms: V.
         scores_R: out, summed in float64.
 
@@ -156,7 +167,6 @@ def score_rows(
                 return False
             low = _first_from(numbers_T, term, 0, len(numbers_T))
             if low < len(numbers_T) and numbers_T[low] == term:
-                tf = np.float32(counts_P[at])
-                total += weights_T[low] * (tf / (tf + damping_N[row]))
+                total += weights_T[low] * _gain(counts_P[at], damping_N[row], in_field)
         scores_R[text] = total
     return True

@@ -22,7 +22,10 @@ from wordpipe.search.lexical.analysis import END, PLURAL, Analyser
 from wordpipe.search.lexical.postings import in_order_of
 
 Texts = Iterable[str] | Iterable[pa.Array]
-"""Texts as Python has them, or as arrays of Arrow with any number of texts each, without nulls."""
+"""Texts as Python has them, or as arrays of Arrow with any number of texts each, without nulls.
+
+An array of structs has rows: of each the text, and the values of its fields with END between them, both as large strings.
+"""
 
 _BEFORE = "!\"#$%&'()*+,-/:;<=>?@[\\]^`{|}~“”„‘’‚«»‹›–—…¿¡"  # no dot, with which a name may begin: .NET
 _BEHIND = "!\"$%&'()*,-./:;<=>?@[\\]^`{|}~“”„‘’‚«»‹›–—… "  # neither + nor #, with which one may end: C++
@@ -82,7 +85,7 @@ class Numbers(dict[str, int]):
         return np.array(numbers, np.int64), [*dict.fromkeys(new)]
 
 
-def blocks(texts: Texts, size: int) -> Iterator[pa.LargeStringArray]:
+def blocks(texts: Texts, size: int) -> Iterator[pa.LargeStringArray | pa.StructArray]:
     """Yield texts some at a time, of so many bytes or characters together, or more by one text."""
     some, held = list[Any](), 0
     for one in texts:
@@ -90,7 +93,7 @@ def blocks(texts: Texts, size: int) -> Iterator[pa.LargeStringArray]:
             some.append(one)
             held += len(one) + 1
         else:
-            held_N = held + np.cumsum(pc.binary_length(one).to_numpy()) + np.arange(1, len(one) + 1)
+            held_N = held + np.cumsum(_sizes(one)) + np.arange(1, len(one) + 1)
             while held_N.size and held_N[-1] >= size:
                 cut = int(np.searchsorted(held_N, size)) + 1
                 yield _joined([*some, one[:cut]])
@@ -105,10 +108,19 @@ def blocks(texts: Texts, size: int) -> Iterator[pa.LargeStringArray]:
         yield _joined(some)
 
 
-def _joined(some: Sequence[Any]) -> pa.LargeStringArray:
+def _sizes(texts: pa.Array) -> npt.NDArray[np.integer[Any]]:
+    """Return the bytes of each text, (N,); of a row with fields those of all."""
+    parts = texts.flatten() if pa.types.is_struct(texts.type) else [texts]
+    sizes: npt.NDArray[np.integer[Any]] = np.sum([pc.binary_length(part).to_numpy() for part in parts], axis=0)
+    return sizes
+
+
+def _joined(some: Sequence[Any]) -> pa.LargeStringArray | pa.StructArray:
     """Return texts, or arrays of texts, as one array."""
     if isinstance(some[0], str):
         return strings(some)
+    if pa.types.is_struct(some[0].type):
+        return pa.concat_arrays(some)
     return pa.concat_arrays([one.cast(pa.large_string()) for one in some])
 
 

@@ -121,7 +121,7 @@ class Postings:
 
     starts: Rows  # (V + 1,) int64, where the postings of each term begin
     rows: Int32s  # (P,) int32, the text
-    # (P,) unsigned, how often the term stands in it; as narrow as the largest count allows
+    # (P,) unsigned, how often the term stands in it, 0 where it stands in fields beside it; as narrow as the largest allows
     counts: Counts
     lengths: Int32s  # (N,) int32, words of each text: see `Form.is_long`
 
@@ -239,14 +239,22 @@ def border_of(scores_C: Floats, k: int) -> float:
     return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
 
 
+def gains_of(counts_P: npt.NDArray[Any], damping_P: Floats, in_field: np.float32) -> Floats:
+    """Return tf / (tf + damping) of terms in texts, (P,) float32; of a term that stands in fields alone `in_field`."""
+    tf = counts_P.astype(np.float32)
+    gains_P: Floats = np.where(counts_P > 0, tf / (tf + damping_P), in_field)
+    return gains_P
+
+
 def add_gains(
-    rows_P: Int32s, counts_P: Counts, damping_N: Floats, weight: np.float32, scores_N: Floats, new_P: Int32s
-) -> int:
+    rows_P: Int32s, counts_P: Counts, damping_N: Floats, in_field: np.float32, weight: np.float32, scores_N: Floats,
+    new_P: Int32s,
+) -> int:  # fmt: skip
     """Add what a term adds to its texts' scores, by NumPy, as `kernels.add_gains`: for one query without importing numba."""
     if len(rows_P) and (rows_P.min() < 0 or rows_P.max() >= len(scores_N)):
         return -1
-    before, tf = scores_N[rows_P], counts_P.astype(np.float32)
-    scores_N[rows_P] = before + weight * (tf / (tf + damping_N[rows_P]))
+    before = scores_N[rows_P]
+    scores_N[rows_P] = before + weight * gains_of(counts_P, damping_N[rows_P], in_field)
     new = rows_P[before == 0]
     new_P[: len(new)] = new
     return len(new)
@@ -259,6 +267,7 @@ def add_looked_up(
     rows_P: Int32s,
     counts_P: Counts,
     damping_N: Floats,
+    in_field: np.float32,
     weight: np.float32,
 ) -> int:
     """Add what a term adds to the scores of some texts, by NumPy, as `kernels.add_looked_up`."""
@@ -266,8 +275,8 @@ def add_looked_up(
     rows = rows_C[near]
     places = np.minimum(np.searchsorted(rows_P, rows), len(rows_P) - 1)
     own = np.flatnonzero(rows_P[places] == rows)
-    tf, gains = counts_P[places[own]].astype(np.float32), np.zeros(len(rows), np.float32)
-    gains[own] = weight * (tf / (tf + damping_N[rows[own]]))
+    gains = np.zeros(len(rows), np.float32)
+    gains[own] = weight * gains_of(counts_P[places[own]], damping_N[rows[own]], in_field)
     rows_C[: len(rows)], scores_C[: len(rows)] = rows, scores_C[near] + gains
     return len(rows)
 

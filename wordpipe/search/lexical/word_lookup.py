@@ -3,7 +3,7 @@
 Shapes: N texts, T terms of a query, V terms, W words.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -50,8 +50,13 @@ class WordLookup:
         return Analyser(self.settings.language, stems=self.stems, without=self.settings.without_rules)
 
     def knows(self, word: str) -> bool:
-        """True if the word stands in any of the texts, in whatever form; stop words stand in none."""
+        """True if the word stands in any of the texts or fields, in whatever form; stop words stand in none."""
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
+
+    def stands_in_text(self, word: str) -> bool:
+        """True if the word stands in any of the texts, not in fields alone."""
+        numbers = (self._number_of(stem) for stem in self.analyser(word))
+        return any(number >= 0 and self._of_term(number)[1].any() for number in numbers)
 
     def with_all(self, text: str) -> Mask | None:
         """Return which texts contain every word of a text in any form, (N,); None where all its words are stop words."""
@@ -181,10 +186,6 @@ class WordLookup:
         number = self._number_of(stem)
         return 0.0 if number < 0 else float(self._idf(np.array([number]))[0])
 
-    def gain_of(self, texts: int) -> float:
-        """Return what a word of so many texts adds to the score of a text of mean length that has it once."""
-        return float(self._idf_of(np.array([texts]))[0]) / (1 + self.settings.k1)
-
     def read(self, query: str, prefixes: Sequence[str] = ()) -> QueryTerms:
         """Return the terms of a query that any text has; the forms of a word that stand anywhere weigh as much as one word.
 
@@ -193,7 +194,7 @@ class WordLookup:
             prefixes: beginnings of words; all words that begin so weigh together what one word in as many texts weighs.
         """
         weights: dict[int, float] = {}
-        for forms in self.analyser.words(query):
+        for forms in self.words_asked(query):
             known = [(number, form.share) for form in forms if (number := self._number_of(form.term)) >= 0]
             scale = sum(form.share for form in forms) / sum(share for _, share in known) if known else 0.0
             for number, share in known:
@@ -203,6 +204,34 @@ class WordLookup:
                 weights[number] = weights.get(number, 0.0) + share
         numbers, times = zip(*sorted(weights.items()), strict=True) if weights else ((), ())
         return QueryTerms(np.array(numbers, dtype=np.int64), np.array(times, dtype=np.float32))
+
+    def words_asked(self, query: str) -> Iterator[list[Form]]:
+        """Yield the forms of each word of a query.
+
+        A name with a digit (T-1003, db-07.example.org) is one word if fields have it whole and no text has all of its parts:
+        each part by itself may stand in the fields of all rows.
+        """
+        for words in self.analyser.words_of_runs(query):
+            forms = [form for one in words for form in one]
+            names = [form for form in forms if form.kind == "joined" and self._is_of_fields(form, forms)]
+            for one in words:
+                if one[0] in names:
+                    yield [one[0]._replace(share=1.0)]
+                elif not any(_lies_within(one[0], name) for name in names):
+                    yield one
+
+    def _is_of_fields(self, name: Form, forms: Sequence[Form]) -> bool:
+        """True if fields have a name with a digit, and no text has all of its parts."""
+        if not any(map(str.isdigit, name.term)) or self._number_of(name.term) < 0:
+            return False
+        with_all_N = np.ones(len(self), np.bool_)
+        for form in forms:
+            if form.is_main and _lies_within(form, name) and (number := self._number_of(form.term)) >= 0:
+                rows, counts = self._of_term(number)
+                with_part_N = np.zeros(len(self), np.bool_)
+                with_part_N[rows[counts > 0]] = True
+                with_all_N &= with_part_N
+        return not with_all_N.any()
 
     @cached_property
     def _known_begun(self) -> dict[str, Mapping[int, float]]:
@@ -274,6 +303,11 @@ class WordLookup:
         """Return BM25's idf of terms in so many texts, (T,)."""
         idf_T: Floats = np.log1p((len(self) - texts_T + 0.5) / (texts_T + 0.5)).astype(np.float32)
         return idf_T
+
+
+def _lies_within(form: Form, name: Form) -> bool:
+    """True if a form is a part of a name of the same run."""
+    return name.start <= form.start and form.end <= name.end
 
 
 def _is_of_word(letter: str) -> bool:

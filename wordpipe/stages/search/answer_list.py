@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import is_ours, read_schema, user_name
 from wordpipe.errors import ConfigError
-from wordpipe.search import RELATED, Hits, LexicalIndex, Result, best_of, weighed
+from wordpipe.search import RELATED, Hits, LexicalIndex, Result, fields_with
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
@@ -90,24 +90,6 @@ def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryO
     return _answers_of(index, asked, found, None if lists else found, options)
 
 
-def answers_by_fields(index: "OpenTextIndex", asked: Asked, k: int, options: QueryOptions) -> QueryResult:
-    """Return the k best rows of an index for a query with words that stand in no text but in fields: by words alone.
-
-    Of each document the best row counts, if only one of each is wanted.
-
-    Raises:
-        ConfigError: see `matching_rows`.
-    """
-    rows_R = np.flatnonzero(matching_rows(index, asked, options))
-    found = _best_rows(index, asked, rows_R, options)
-    if options.per_document:
-        found = found.where(np.isin(found.rows, _first_of_documents(index, found.rows)))
-    found = found.first(k + options.offset)
-    result = _answers_of(index, asked, found, found, options)
-    mark_related(index.lexical, asked, result.hits)
-    return result
-
-
 def _first_of_documents(index: "OpenTextIndex", rows_R: Rows) -> Rows:
     """Return the first of some rows of each document."""
     _, first = np.unique(index.documents[rows_R], return_index=True)
@@ -124,60 +106,49 @@ def _answers_of(
     return QueryResult(
         asked.text, hits, index.lexical.strangers(asked.words), mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),
-        found_in=[*dict.fromkeys(name for one in asked.in_fields for name in one.fields)],
     )  # fmt: skip
 
 
 def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
     """Say of each hit of a query by words, or by words and vectors, whether it fulfils the query: `related` true or false.
 
-    It does if it contains half of the words of the query, each word by its idf (see `RELATED`), or one of them in a field.
+    It does if it contains half of the words of the query, each word by its idf: see `RELATED`.
     """
     rows_R = np.array([hit["row"] for hit in hits], np.int64)
-    for hit, is_related in zip(hits, _related_rows(lexical, asked, rows_R).tolist(), strict=True):
-        hit["related"] = is_related
+    shares_R = lexical.shares_of_words(asked.words, rows_R, asked.prefixes)
+    for hit, share in zip(hits, shares_R.tolist(), strict=True):
+        hit["related"] = share >= RELATED - _ROUNDING
+
+
+def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
+    """Say of each hit in which fields it has words of the query that its text has not: `found_in`, in the order of the fields.
+
+    And say it of each term of an explanation, as `fields`.
+    """
+    terms = lexical.read(asked.words, asked.prefixes).numbers
+    if not len(terms) or not hits:
+        return
+    texts = lexical.texts(np.array([hit["row"] for hit in hits], np.int64))
+    beside = np.flatnonzero((texts.counts == 0) & np.isin(texts.numbers, terms))
+    for at in np.unique(texts.at[beside]).tolist():
+        own, hit = texts.numbers[beside[texts.at[beside] == at]].tolist(), hits[at]
+        stems = {lexical.terms[number].decode() for number in own}
+        explained = ((hit.get("explain") or {}).get("lexical") or {}).get("terms", ())
+        of_fields = [term for term in explained if not term["count"]]  # with those that feedback added
+        found = fields_with(stems.union(term["stem"] for term in of_fields), hit, lexical.analyser)
+        hit["found_in"] = [name for name, some in found.items() if not stems.isdisjoint(some)]
+        for term in of_fields:
+            term["fields"] = [name for name, some in found.items() if term["stem"] in some]
 
 
 def rows_holding(lexical: LexicalIndex, asked: Asked) -> Mask | None:
-    """Return the rows that have a word of a query in their text or in a field, (N,); None where no row has one."""
-    found_N = lexical.holding(asked.words, asked.prefixes)
-    for one in asked.in_fields:
-        found_N = one.rows.copy() if found_N is None else found_N | one.rows
-    return found_N
+    """Return the rows that have a word of a query, (N,); None where no row has one."""
+    return lexical.holding(asked.words, asked.prefixes)
 
 
 def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats:
-    """Return the scores of some rows by the words of a query, in their texts and in their fields, (R,)."""
-    scores_R = lexical.score_rows(lexical.read(asked.words, asked.prefixes), rows_R)
-    for one in asked.in_fields:
-        scores_R = scores_R + np.where(one.rows[rows_R], np.float32(one.gain), np.float32(0))
-    return scores_R
-
-
-def _best_rows(index: "OpenTextIndex", asked: Asked, rows_R: Rows, options: QueryOptions) -> Hits:
-    """Return some rows of an index as hits of a query with words that stand in fields, the best first."""
-    found = best_of(rows_R, scores_of_words(index.lexical, asked, rows_R), len(rows_R))
-    doublings_N = index.row_facts.doublings(options)
-    return found if doublings_N is None else weighed(found, doublings_N, len(found))
-
-
-def _related_rows(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Mask:
-    """Return which of some rows fulfil a query, (R,): those that have half of its words by idf, or a word of it in a field."""
-    related_R: Mask = lexical.shares_of_words(asked.words, rows_R, asked.prefixes) >= RELATED - _ROUNDING
-    if asked.in_fields:
-        related_R &= bool(lexical.read(asked.words, asked.prefixes).length)
-        for one in asked.in_fields:
-            related_R |= one.rows[rows_R]
-    return related_R
-
-
-def explained_fields(asked: Asked, row: int) -> list[dict[str, Any]]:
-    """Return what each word of a query that stands in a field of a row adds to the score of the row."""
-    return [
-        {"stem": one.word, "fields": [*one.fields], "score": one.gain, "count": 1, "texts": int(one.rows.sum())}
-        for one in asked.in_fields
-        if one.rows[row]
-    ]
+    """Return the scores of some rows by the words of a query, (R,)."""
+    return lexical.score_rows(lexical.read(asked.words, asked.prefixes), rows_R)
 
 
 def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:

@@ -10,26 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, RowReader, has_vectors, is_json
+from wordpipe.artifacts import Artifact, RowReader, is_json
 from wordpipe.encoders import EncodedBatch
 from wordpipe.search import (
     Clause,
     FieldColumns,
     FieldKind,
-    FieldWord,
     LexicalIndex,
     Question,
     SearchMode,
-    WordsInFields,
     field_kind,
     folded,
     is_sure,
     read_question,
     rows_matching,
-    without_words,
+    texts_in,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.search.row_facts import fields_used, rows_of_id
+from wordpipe.stages.search.row_facts import fields_used, rows_of_id, searched_columns
 
 Mask = npt.NDArray[np.bool_]
 
@@ -49,12 +47,11 @@ class Asked:
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
-    in_fields: tuple[FieldWord, ...] = ()  # words that stand in no text but in fields
 
     @property
     def is_plain(self) -> bool:
         """True if the query is words that may find any row."""
-        return self.rows is None and not self.prefixes and not self.in_fields
+        return self.rows is None and not self.prefixes
 
 
 class RowsReader(Protocol):
@@ -93,9 +90,9 @@ class AskedRows:
         self.columns, self.lexical = columns, lexical
         kinds = {one.name: field_kind(one.type) for one in columns.schema if not is_json(one)}
         self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
-        self._texts = texts or RowReader(artifact, "index", ["title", "text"] if titled else ["text"])
+        read = ["title", "text"] if titled else ["text"]
+        self._texts = texts or RowReader(artifact, "index", [*read, *searched_columns(artifact)])
         self._remembered: dict[Clause, Mask] = {}
-        self._in_fields = WordsInFields(columns, lexical, self.fields, titled=titled)
         self._artifact = artifact
 
     def read(self, text: str, options: QueryOptions) -> Asked:
@@ -108,33 +105,19 @@ class AskedRows:
         also = self._other_names if ":" in text else None
         question = read_question(text, self.fields, also=also, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
-        # words that stand in fields alone, and those that stand nowhere
-        by_words = options.mode == "lexical" or (options.mode == "auto" and not options.is_hybrid)
-        in_fields = self._in_fields.of_query(question) if by_words and options.min_score is None else []
-        if options.mode == "auto" and has_vectors(self._artifact) and not self._is_of_fields(question, in_fields):
-            in_fields = []
-        words, prefixes = self._unfinished(without_words(question, in_fields), still_typed=options.prefix)
+        words, prefixes = self._unfinished(question, still_typed=options.prefix)
         instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
         begun = [word for word, meant in instead.items() if meant is None]
-        remarks = [one.remark for one in in_fields] + [
+        remarks = [
             f"searched for words that begin with {word}, which no text contains; --exact searches for {word}"
             for word in begun
         ]
         corrected = {word: meant for word, meant in instead.items() if meant is not None}
         rows = None if question.clause is None else self._rows_of(question.clause)
         said = (*question.remarks, *remarks)
-        return Asked(text, words, (*prefixes, *begun), rows, corrected, said, tuple(in_fields))
-
-    def _is_of_fields(self, question: Question, found: Sequence[FieldWord]) -> bool:
-        """True if a query of an index with vectors is answered by the fields in which its words were found.
-
-        One of the words is a name with a digit, or no other word of the query stands in a text. Else vectors know more of a
-        plain word (`kids travel without paying`, where a field has *travel*) than the rows that have the word in a field.
-        """
-        others = without_words(question, found).text.split()
-        return any(_ID.fullmatch(one.word) for one in found) or not any(self.lexical.knows(word) for word in others)
+        return Asked(text, words, (*prefixes, *begun), rows, corrected, said)
 
     @cached_property
     def _other_names(self) -> dict[str, str]:
@@ -149,7 +132,9 @@ class AskedRows:
 
     def _with_id(self, text: str) -> Mask | None:
         """Return the rows of the record whose id is typed; None if no record has it, or if it may be a number in the texts."""
-        may_be_id = "id" in self.fields and _ID.fullmatch(text) and not (text.isdecimal() and self.lexical.knows(text))
+        may_be_id = (
+            "id" in self.fields and _ID.fullmatch(text) and not (text.isdecimal() and self.lexical.stands_in_text(text))
+        )
         if not may_be_id:
             return None
         found_N = rows_of_id(self.field_values("id"), text)
@@ -182,8 +167,9 @@ class AskedRows:
         return found | {word: None for word in begun if self.lexical.completions(word, 1)}
 
     def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """Return the texts of R rows, ascending, each with its title where titles are searched."""
-        return [tuple(value or "" for value in row.values()) for row in self._texts.fetch(rows_R.tolist())]
+        """Return the texts of R rows, ascending, each with its title where titles are searched, and its fields."""
+        fetched = self._texts.fetch(rows_R.tolist())
+        return [tuple(text for value in row.values() for text in texts_in(value)) for row in fetched]
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return the texts of some rows, ascending, by the names of their columns."""
@@ -192,11 +178,6 @@ class AskedRows:
     def field_values(self, name: str) -> pa.ChunkedArray:
         """Return the values of a field of all rows."""
         return self.columns.values(name)
-
-    def rows_with_field(self, text: str) -> Mask | None:
-        """Return the rows that have words, which no text has, in one of their fields; None if there are none."""
-        found = self._in_fields.find(text)
-        return None if found is None else found.rows
 
     def close(self) -> None:
         """Close the files."""
@@ -264,7 +245,6 @@ class QueryResult:
     # misspelt words that stand in no text, each with the word that was searched for
     corrected: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
-    found_in: list[str] = field(default_factory=list)  # fields in which words of the query were found that no text has
     searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
 
 

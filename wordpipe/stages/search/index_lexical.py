@@ -45,7 +45,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import IndexSettings, LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.row_facts import document_numbers, reads_titles
+from wordpipe.stages.search.row_facts import document_numbers, reads_titles, searched_columns
 
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
@@ -206,7 +206,8 @@ def _endings(
 
 def _recognised(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> str:
     """Return the language of the texts of some rows."""
-    return recognised_language(text for texts in _texts(source, wanted, report=quiet) for text in texts.to_pylist())
+    found = _texts(source, wanted, report=quiet, with_fields=False)
+    return recognised_language(text for texts in found for text in texts.to_pylist())
 
 
 def _compared_rows(source: Artifact) -> int:
@@ -216,16 +217,26 @@ def _compared_rows(source: Artifact) -> int:
     return max(_LEAST_ROWS, min(_ENDINGS_ROWS, _ENDINGS_CHARS // max(chars, 1)))
 
 
-def _texts(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report) -> Iterator[pa.Array]:
-    """Yield the texts of rows for a lexical index, with their titles where titles were read too, a few thousand at a time."""
+def _texts(
+    source: Artifact, wanted: npt.NDArray[np.bool_] | None = None, *, report: Report, with_fields: bool = True
+) -> Iterator[pa.Array]:
+    """Yield the texts of rows for a lexical index, a few thousand at a time: with their titles where these were read too.
+
+    With fields that are searched they are structs of the text and its fields.
+    """
     from wordpipe.encoders import read_after_title  # Arrow's functions, which opening an index does without
+    from wordpipe.search import values_of_fields
 
     titled, total = reads_titles(source), row_count(source, source.kind)
-    first = 0
-    for batch in read_batches(source, source.kind, ["title", "text"] if titled else ["text"]):
+    fields, first = searched_columns(source) if with_fields else [], 0
+    for batch in read_batches(source, source.kind, ["title", "text", *fields] if titled else ["text", *fields]):
         rows = batch if wanted is None else batch.filter(pa.array(wanted[first : first + len(batch)]))
         first += len(batch)
-        yield read_after_title(rows.column("text"), rows.column("title")) if titled else rows.column("text")
+        text = read_after_title(rows.column("text"), rows.column("title")) if titled else rows.column("text")
+        if fields:
+            beside = values_of_fields({name: rows.column(name) for name in fields})
+            text = pa.StructArray.from_arrays([text.cast(pa.large_string()), beside], ["text", "fields"])
+        yield text
         report(Progress("counting words", first, total, "texts"))
 
 

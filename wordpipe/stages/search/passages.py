@@ -13,7 +13,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from wordpipe.search import Analyser
+from wordpipe.search import Analyser, fields_of_hit, texts_in
+from wordpipe.wording import safe_text
 
 _SENTENCE = re.compile(r"(?<=[.!?…:;])\s+(?=\S)|\n\s*(?=\S)|(?<=[。！？])")
 _RUN = re.compile(r"\S+")
@@ -114,6 +115,27 @@ class PassageFinder:
         scale = max(self._weights.values(), default=1.0) / 2 / largest
         more = {stem: score * scale for word, score in strongest.items() if score > 0 for stem in self._analyser(word)}
         return more | self._weights
+
+
+def field_passages(hit: Mapping[str, Any], finder: PassageFinder, room: int) -> Iterator[tuple[str, str, Passage]]:
+    """Yield the fields by which a hit was found, as its text has not all words of the query: name, value, best passage."""
+    fields = fields_of_hit(hit)
+    for name in hit.get("found_in") or ():
+        value = safe_text(" ".join(", ".join(texts_in(fields.get(name))).split()))
+        yield name, value, finder.passage(value, max(1, room - len(name)))
+
+
+def shown_hit(hit: dict[str, Any]) -> dict[str, Any]:
+    """Return a hit as people see it: the text of a record with neither a text nor a title is what its fields say.
+
+    >>> shown_hit({"text": "", "metadata": {"host": "db-07", "tags": ["disk", "full"], "n": None}})["text"]
+    'host: db-07 · tags: disk, full'
+    """
+    if hit.get("text", "-") or hit.get("title") or not hit.get("metadata"):
+        return hit
+    shown = {name: ", ".join(texts_in(value)) or value for name, value in hit["metadata"].items()}
+    text = " · ".join(f"{name}: {value}" for name, value in shown.items() if value not in (None, "", []))
+    return {**hit, "text": text, "found_in": []}
 
 
 def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float], room: int) -> Passage:

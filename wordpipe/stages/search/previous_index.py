@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wordpipe.artifacts import (
     ENCODER,
@@ -24,7 +25,7 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError
 from wordpipe.search.settings import KINDS, IndexSettings
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.row_facts import reads_titles
+from wordpipe.stages.search.row_facts import reads_titles, searched_columns
 
 _MAX_CHANGED_SHARE = 0.2  # of the rows that the lists were made for; they fit the rest less and less
 _KEYS = "row_keys.npy"
@@ -56,6 +57,7 @@ class IndexVectors:
         self.count = self.rows if self.with_vector is None else len(self.with_vector)
         self._source = source
         self._key_columns = _key_columns(source)
+        self._fields = [] if source.kind == "words" else searched_columns(source)
         self._keys: npt.NDArray[np.uint64] | None = None
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
@@ -79,20 +81,27 @@ class IndexVectors:
     def _first_reading(self) -> Iterator[npt.NDArray[np.float32]]:
         """Read the rows for the first time: for their keys in a previous index, and their vectors."""
         keys = [np.zeros(0, dtype=np.uint64)]
-        for named, block in read_vectors(self._source, self._source.kind, self._key_columns):
+        for named, block in read_vectors(self._source, self._source.kind, [*self._key_columns, *self._fields]):
             assert named is not None
             # a column without nulls as it is: `fill_null` imports pyarrow.compute, which takes 0.17 s
             columns = [named.column(name).chunk(0) for name in self._key_columns]
-            keys.append(row_keys([one.fill_null("") if one.null_count else one for one in columns], block))
+            columns = [one.fill_null("") if one.null_count else one for one in columns]
+            keys.append(row_keys([*columns, *self._values_of(named)], block))
             yield block
         self._keys = np.concatenate(keys)
 
+    def _values_of(self, named: pa.Table) -> list[pa.Array]:
+        """Return the values of the fields of some rows as one column; none where no field is searched."""
+        from wordpipe.search import values_of_fields
+
+        return [values_of_fields({name: named.column(name).chunk(0) for name in self._fields})] if self._fields else []
+
 
 def _key_columns(source: Artifact) -> list[str]:
-    """Return the columns that a row's key in a previous index is made of.
+    """Return the columns that a row's key in a previous index is made of, beside its fields that are searched.
 
     The title is one where the lexical half counts its words: a new title of words that the encoder does not know leaves
-    the vector as it was.
+    the vector as it was, and so does every field.
     """
     if source.kind == "words":
         return ["word"]
@@ -108,13 +117,15 @@ def bytes_after_build(source: Artifact) -> int:
 
 
 def _text_bytes(source: Artifact) -> int:
-    """Return the bytes of the texts of all rows, as Parquet's footers tell."""
-    found = 0
+    """Return the bytes of the texts and of the searched fields of all rows, as Parquet's footers tell."""
+    found, columns_read = 0, {"text", *searched_columns(source)}
     for name in part_names(source, source.kind):
         with open_part(source, name) as part:
             groups = [part.metadata.row_group(group) for group in range(part.metadata.num_row_groups)]
             columns = [group.column(at) for group in groups for at in range(group.num_columns)]
-            found += sum(column.total_uncompressed_size for column in columns if column.path_in_schema == "text")
+            found += sum(
+                one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] in columns_read
+            )
     return found
 
 
@@ -183,7 +194,7 @@ class PreviousIndex:
 def previous_index(job: Job, source: Artifact, table: IndexVectors, settings: IndexSettings) -> PreviousIndex | None:
     """Open the index at the output and find its rows again; None, and a note why, where it is of no use.
 
-    A row is found again by its document, its text, its title where that was read, and the bits of its vector.
+    A row is found again by its document, its text, its fields, its title where that was read, and the bits of its vector.
     """
     old = job.previous_artifact("a new index is built")
     if old is None:

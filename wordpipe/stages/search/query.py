@@ -35,8 +35,7 @@ from wordpipe.search import (
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable
 from wordpipe.stages.search.answer_list import (
-    answers_by_fields,
-    explained_fields,
+    mark_fields,
     mark_related,
     matching_rows,
     rows_holding,
@@ -153,7 +152,9 @@ class OpenTextIndex(OpenIndex):
         """
         asked = [self.asked(printable(text), options) for text in texts]
         results = self._results(asked, k, options)
-        for result in results:
+        for one, result in zip(asked, results, strict=True):
+            if self._has_words:
+                mark_fields(self.lexical, one, result.hits)
             # where the best passage of a long text stands in its file
             finder = self.passages(result.searched or result.query) if result.hits else None
             for hit in result.hits:
@@ -189,8 +190,6 @@ class OpenTextIndex(OpenIndex):
         rows, prefixes = asked[0].rows, asked[0].prefixes
         if self.lists(asked[0]):
             return [self._listed(asked[0], k, options)]
-        if asked[0].in_fields:
-            return [answers_by_fields(self, asked[0], k, options)]
         texts = [one.words for one in asked]
         chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
         hits = self.rows_of([result.hits.at_least(options.min_score) for result in results], options.offset)
@@ -214,7 +213,7 @@ class OpenTextIndex(OpenIndex):
 
     def lists(self, asked: Asked) -> bool:
         """True if a query has operators and no words but stop words, so that it lists rows and ranks none."""
-        ranks = asked.prefixes or asked.in_fields or self.lexical.analyser(asked.words)
+        ranks = asked.prefixes or self.lexical.analyser(asked.words)
         return asked.rows is not None and not ranks
 
     def _listed(self, asked: Asked, k: int, options: QueryOptions) -> QueryResult:
@@ -401,7 +400,6 @@ class OpenTextIndex(OpenIndex):
                 if name == "lexical":
                     assert own is not None
                     terms = self.lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
-                    terms += explained_fields(asked, hit["row"])
                     explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None

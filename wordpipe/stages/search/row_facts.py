@@ -291,6 +291,13 @@ def reads_titles(source: Artifact) -> bool:
     return bool(settings.get("with_title", False)) and settings.get("unit", "sentence") != "sentence"
 
 
+def searched_columns(source: Artifact) -> list[str]:
+    """Return the columns of fields whose words are searched beside the texts of sentences, or of an index over texts."""
+    from wordpipe.search import searched_fields
+
+    return searched_fields(read_schema(source, source.kind), titled=reads_titles(source))
+
+
 def field_columns(artifact: Artifact) -> "FieldColumns":
     """Return the columns of an index's or corpus's rows, without vectors, by names that a user knows; none is read yet."""
     from wordpipe.search import FieldColumns

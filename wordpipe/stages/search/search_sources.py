@@ -253,7 +253,7 @@ def _key(*parts: Any) -> str:
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `ingest` for a search: a document for each section or block; no file stops the reading."""
-    return {"valid": 0.0, "unreadable": "skip", "documents": "section", "empty_text": "fields", **given}
+    return {"valid": 0.0, "unreadable": "skip", "documents": "section", **given}
 
 
 def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) -> Path:

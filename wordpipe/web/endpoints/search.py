@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from wordpipe.errors import ConfigError, NothingFound
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult
+from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult, field_passages
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.endpoints.texts import one_row
@@ -32,12 +32,15 @@ _HIT = fields(
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
         "count": WHOLE, "source": TEXT, "line": WHOLE, "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT,
         "split": TEXT, "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT,
-        "also_in": fields({"count": WHOLE, "places": listing(TEXT)}),
+        "found_in": listing(TEXT), "also_in": fields({"count": WHOLE, "places": listing(TEXT)}),
     },
     closed=False,
 )  # fmt: skip
 _PIECES = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
-_PASSAGE = fields({"pieces": _PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG}, {"title": _PIECES})
+_PASSAGE = fields(
+    {"pieces": _PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG},
+    {"title": _PIECES, "fields": {"type": "object", "additionalProperties": _PIECES}},
+)
 _RESULT = Answer("Result", fields(
     {
         "query": TEXT, "index": TEXT, "digest": TEXT, "k": WHOLE, "seconds": NUMBER,
@@ -335,6 +338,9 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
     }
     if title := str(hit.get("title") or ""):
         found["title"] = _pieces(title, 0, len(title), finder.marks(title))
+    if hit.get("found_in"):
+        own = field_passages(hit, finder, room)
+        found["fields"] = {name: _pieces(value, one.start, one.stop, one.marks) for name, value, one in own}
     return found
 
 

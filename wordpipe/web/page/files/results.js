@@ -78,7 +78,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
         place ? copyButton(place, "place", shortPlace(place)) : null,
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
         hit.index ? make("span", {class: "field index"}, make("span", {class: "field-name"}, "index"), " ", text(hit.index, 80)) : null,
-        fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
+        fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", passage?.fields?.[name] ? marked(passage.fields[name], 200) : text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
         why,
         passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
       ),
