@@ -273,6 +273,8 @@ def test_index_query_and_a_classifier_take_it(bert: dict[str, bytes], tmp_path: 
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS * 4))
     assert cli("embed", tmp_path / "run/encoder", tmp_path / "texts.txt", "-o", tmp_path / "run/sentences").code == 0
     assert cli("index", tmp_path / "run/sentences", "-o", tmp_path / "run/index").code == 0
+    about = json.loads((tmp_path / "run/index/manifest.json").read_text())["facts"]["lexical"]
+    assert (about["measured"], about["agreement"]) == (None, 1.0)  # nothing can be measured on so few texts
     found = cli("query", tmp_path / "run/index", "bees fly home", "--mode", "dense", "--json", "-k", "1")
     assert json.loads(found.out)["text"] in ("the bees fly home", "fly the bees home")
     exported = cli("export", tmp_path / "run/sentences", "--to", "sentence-transformers", "-o", tmp_path / "out")

@@ -77,6 +77,11 @@ def test_over_http(serving, folder, typed):
     found = reply.json()
     assert fits(typed, [hit["id"] for hit in found["hits"]])
     assert typed.said in " ".join([*found["corrected"].values(), *found["remarks"]])
+    # beside lines of hits a header says the same
+    for form in ("lines", "csv"):
+        reply = serving(folder / "index").get("/search", params={"q": typed.text, "format": form})
+        said = json.loads(reply.headers.get("Wordpipe-Remarks", "{}"))
+        assert said == {name: found[name] for name in ("corrected", "remarks") if found[name]}
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         CANDIDATES,
         FEEDBACK,
         UNMEASURED,
+        UNMEASURED_OF_PAIRS,
         Result,
         Retriever,
         SearchMode,

@@ -23,7 +23,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
-from wordpipe.stages.encoder_folder import file_names, origin_of
+from wordpipe.stages.encoder_folder import UNKNOWN_PAIRS, file_names, origin_of
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import joint_hash, refuse_headless
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _MODULES, _CONFIG, _TOKENIZER_CONFIG = "modules.json", "config.json", "tokenizer_config.json"
 _MAX_FILE = 1 << 40  # bytes
 _ENDLESS = 1_000_000  # tokens: transformers writes 1e30 where a tokenizer has no longest text
-_UNKNOWN_PAIRS = ["unknown"]  # kinds of pairs that the encoder learned from
 
 
 def encoder_entry(path: PathLike) -> InputEntry:
@@ -209,7 +208,7 @@ def _of_head(name: str) -> bool:
 
 def _trained(folder: _Folder) -> dict[str, Any]:
     """Return the fact that a folder's encoder learned from pairs, which a folder of sentence-transformers is taken to have."""
-    return {"pairs": _UNKNOWN_PAIRS} if _MODULES in folder.names else {}
+    return {"pairs": UNKNOWN_PAIRS} if _MODULES in folder.names else {}
 
 
 def _load(folder: _Folder, root: str) -> "Loaded":
@@ -268,7 +267,7 @@ def _import_table(job: Job, folder: _Folder, modules: "FolderModules", prompts: 
     for name, content in files.items():
         job.write(name, content)
     job.counts["parameters"] = table_VK.size
-    job.facts |= {"encoder": "static", "pooling": "mean", "dim": table_VK.shape[1], "pairs": _UNKNOWN_PAIRS}
+    job.facts |= {"encoder": "static", "pooling": "mean", "dim": table_VK.shape[1], "pairs": UNKNOWN_PAIRS}
 
 
 def _table(folder: _Folder, root: str) -> tuple[npt.NDArray[np.float32], bool]:

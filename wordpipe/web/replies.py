@@ -76,15 +76,16 @@ def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None 
     return Response(to_json(value), status, headers=dict(headers or {}), media_type=JSON)
 
 
-def lines_reply(rows: Iterable[Mapping[str, Any]]) -> Response:
+def lines_reply(rows: Iterable[Mapping[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
     """Return a reply with one JSON object per line, byte for byte the lines of `wordpipe query --json`."""
     lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-    return Response("".join(lines).encode("utf-8", "replace"), media_type=LINES)
+    return Response("".join(lines).encode("utf-8", "replace"), headers=dict(headers or {}), media_type=LINES)
 
 
-def csv_reply(table: str) -> Response:
+def csv_reply(table: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return a reply with a table as CSV, with a header line."""
-    return Response(table.encode("utf-8", "replace"), media_type=f"{CSV}; charset=utf-8; header=present")
+    kind = f"{CSV}; charset=utf-8; header=present"
+    return Response(table.encode("utf-8", "replace"), headers=dict(headers or {}), media_type=kind)
 
 
 def error_reply(error: Exception) -> Response:

@@ -32,6 +32,7 @@ from wordpipe.search import (
     LEXICAL,
     MAX_QUERIES,
     MIN_QUERIES,
+    UNMEASURED_OF_PAIRS,
     LexicalIndex,
     PseudoQueries,
     SearchMode,
@@ -43,6 +44,7 @@ from wordpipe.search import (
     recognised_language,
 )
 from wordpipe.search.settings import IndexSettings, LexicalSettings
+from wordpipe.stages.encoder_folder import UNKNOWN_PAIRS
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.row_facts import document_numbers, reads_titles, searched_columns
@@ -102,7 +104,10 @@ def bundle_lexical(
         new = _texts(source, old_rows < 0, report=job.run.report)
         lexical = known.updated(old_rows, new, _texts(previous, is_gone, report=quiet))
         of_before = previous.fact("lexical", dict)
-        facts = {name: of_before[name] for name in _MEASURED if name in of_before}
+        is_measured = bool(of_before.get("measured") or of_before.get("alike")) or not has_vectors(source)
+        facts = {
+            name: of_before[name] for name in _MEASURED if name in of_before and (is_measured or name == "endings")
+        }
         if settings.endings != "auto":
             facts.pop("endings", None)
     else:
@@ -402,6 +407,8 @@ def _measured(
     if transform is not None:
         dense = VectorTable(transform.apply(dense.vectors(np.arange(len(lexical))))[0])
     agreement, found = measure(drawn, cuts, encode, dense, lexical)
+    if cuts is None and encoder.identity.get("pairs") == UNKNOWN_PAIRS:
+        agreement = UNMEASURED_OF_PAIRS
     # The mode that is chosen, and how long a query then takes.
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)

@@ -1,5 +1,6 @@
 """Our own API over indexes and words: `/search`, `/similar`, `/neighbours` and `/facets`."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _MAX_EXPLAINED = 100  # hits
 _MAX_PASSAGE = 5_000  # characters
 _MAX_OFFSET = 100_000
 _FACET_VALUES = 1_000
+_LONGEST_HEADER = 4_000  # characters
 _MAX_CONDITION = 10_000  # characters
 
 _HIT = fields(
@@ -252,16 +254,23 @@ class Found:
         """Return the hits of a search as JSON lines, or as one object."""
         result = self.result
         if form == "lines":
-            return lines_reply({"query": result.query} | hit for hit in result.hits)
+            return lines_reply(({"query": result.query} | hit for hit in result.hits), _remarks_header(result))
         if form == "csv":
             table = CsvAnswers(at.opened, explained=any("explain" in hit for hit in result.hits))
-            return csv_reply(table.header + table.lines(result.query, result.hits))
+            return csv_reply(table.header + table.lines(result.query, result.hits), _remarks_header(result))
         return {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
             "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
             "remarks": result.remarks, **(self.beside or {}),
         }  # fmt: skip
+
+
+def _remarks_header(result: QueryResult) -> dict[str, str]:
+    """Return the header that says, beside lines of hits, what was corrected and remarked; none where nothing was."""
+    remarks = {name: value for name in ("corrected", "remarks") if (value := getattr(result, name))}
+    text = json.dumps(remarks)  # in ASCII, as headers are
+    return {"Wordpipe-Remarks": text} if remarks and len(text) <= _LONGEST_HEADER else {}
 
 
 def _named(at: At, found: Found) -> Found:
