@@ -407,8 +407,7 @@ def _measured(
     if transform is not None:
         dense = VectorTable(transform.apply(dense.vectors(np.arange(len(lexical))))[0])
     agreement, found = measure(drawn, cuts, encode, dense, lexical)
-    if cuts is None and encoder.identity.get("pairs") == UNKNOWN_PAIRS:
-        agreement = UNMEASURED_OF_PAIRS
+    agreement = UNMEASURED_OF_PAIRS if cuts is None and encoder.identity.get("pairs") == UNKNOWN_PAIRS else agreement
     # The mode that is chosen, and how long a query then takes.
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
