@@ -278,6 +278,7 @@ SMALL_FILES: dict[str, str] = {}
 LARGE_FILES = {
     "wordpipe/artifacts/reader.py": "an artifact that is opened: its manifest, its files, their hashes, its place in a chain",
     "wordpipe/artifacts/remote.py": "artifacts and objects at URLs: copies in the cache, and publication in one step",
+    "wordpipe/corpus/readers/html_pages.py": "an HTML page: what of it is content; headings, lists, tables, code, words",
     "wordpipe/corpus/readers/package.py": "docstrings of an installed package, read from its source: modules, names, texts",
     "wordpipe/corpus/sources.py": "what words of the user name: files, folders, patterns, streams, packages",
     "wordpipe/model/attention.py": "attention with several heads: views, memory, packed texts, and the look at a source",

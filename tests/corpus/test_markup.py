@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.golden import read as golden_read
 from wordpipe.corpus import Ingest, Ledger, expand, section_records
 from wordpipe.corpus.readers import html_pages, markdown, rst
 from wordpipe.corpus.settings import IngestSettings
@@ -167,11 +168,11 @@ comment -->
     ((title, body),) = shown(text, "md")
     assert title == "The *handbook* › Queues"
     assert body == (
-        "A link and emphasis, strong, code, gone and a picture.\n\nName | Means\n\nn | how many\n1. one\n2. two\n\n"
-        "more of two\n\nNote: Read this."
+        "A link and emphasis, strong, code, gone and a picture.\n\nName | Means\n\nName: n; Means: how many\n"
+        "1. one\n2. two\n\nmore of two\n\nNote: Read this."
     )
     (record,) = records(text, "md")
-    assert [line_of(record, part) for part in ("A link", "Name", "n |", "1.", "more", "Read")] == [
+    assert [line_of(record, part) for part in ("A link", "Name", "Name: n", "1.", "more", "Read")] == [
         7,
         11,
         13,
@@ -240,10 +241,10 @@ def test_html_leaves_out_what_is_no_content_and_counts_it():
         ("Handbook › Queues", None),
         ("Handbook › Queues › Sub", "sub"),
     ]
-    assert found[0].text == ("One & two\nthree four\n\nA remark that is prose, with one link.\n\nA | B\n\n1 | 2")
+    assert found[0].text == ("One & two\nthree four\n\nA remark that is prose, with one link.\n\nA | B\n\nA: 1; B: 2")
     assert found[1].text == "term\n\nmeaning\n3. x\n4. y\n\nkept\n\n  a\n    b"
     assert ledger["html_navigation_left_out"] == 4  # nav, role, the aside of links, the footer
-    assert [line_of(found[0], part) for part in ("One", "A remark", "1 |")] == [3, 4, 5]
+    assert [line_of(found[0], part) for part in ("One", "A remark", "A: 1")] == [3, 4, 5]
     assert [line_of(found[1], part) for part in ("term", "  a", "    b")] == [6, 8, 9]
 
 
@@ -608,3 +609,32 @@ def test_a_section_that_is_too_long_is_split_and_its_lines_go_on(tmp_path, monke
     for row in rows:
         if row["text"].startswith("word"):
             assert row["line"] == 3 + int(row["text"].split()[0][4:])
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.md", "| Lamp | Miles |\n|---|---|\n| Oil | 14 |\n| Gas | |\n\nThe end: a | b.\n"),
+        ("t.html", "<table><tr><th>Lamp</th><th>Miles</th></tr><tr><td>Oil</td><td>14</td></tr><tr><td>Gas</td><td></td></tr>"
+         "</table><p>The end: a | b.</p>"),
+        ("t.rst", "====  =====\nLamp  Miles\n====  =====\nOil   14\nGas   \\\n====  =====\n\nThe end: a | b.\n"),
+    ],
+)  # fmt: skip
+def test_cells_stand_behind_the_names_that_a_header_gives(name, data, tmp_path):
+    (tmp_path / name).write_text(data)
+    (found,), _ = golden_read(tmp_path / name)
+    assert found.text == "Lamp | Miles\n\nLamp: Oil; Miles: 14\n\nLamp: Gas\n\nThe end: a | b."
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '<tr><th>Lamp</th><th colspan="2">Miles</th></tr>',
+        "<tr><th>Lamp</th><td>Miles</td></tr>",
+        '<tr><th rowspan="2">Lamp</th><th>Miles</th></tr><tr><th>in fog</th></tr>',
+    ],
+)
+def test_a_header_that_does_not_name_each_column_names_none(row, tmp_path):
+    (tmp_path / "t.html").write_text(f"<p>Lamps</p><table>{row}<tr><td>Oil</td><td>14</td></tr></table>")
+    (found,), _ = golden_read(tmp_path / "t.html")
+    assert found.text.endswith("Oil | 14")

@@ -82,19 +82,20 @@ def try_all(count: int, folder: Path, seed: int) -> Counter[str]:
     begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
         seed_file = files[number % len(files)]
-        path = folder / f"{number % 50}{seed_file.suffix}"
+        kind = "".join(seed_file.suffixes)
+        path = folder / f"{number % 50}{kind}"
         path.write_bytes(mutated(sources[seed_file], rng))
         since, refusal = time.monotonic(), None
         try:
             ingest = Ingest(expand([str(path)]), IngestSettings.make({"deduplicate": False}))
             rows = sum(map(len, ingest.batches()))
             assert rows == ingest.counts["sentences"] > 0
-            outcomes[f"{seed_file.suffix} read"] += 1
+            outcomes[f"{kind} read"] += 1
         except InputError as error:
             refusal = error
         if refusal is not None:
             assert path.name in refusal.message, refusal.message
-            outcomes[f"{seed_file.suffix} {refusal.what[:60]}"] += 1
+            outcomes[f"{kind} {refusal.what[:60]}"] += 1
         assert time.monotonic() - since < MOST_S, f"{seed_file.name}, number {number}, seed {seed}"
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begun) / 1024
     assert grown < MOST_MB, f"{grown:.0f} MB"

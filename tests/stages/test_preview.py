@@ -65,6 +65,13 @@ def test_kinds_are_counted_and_ways_are_said(folder, tmp_path, cli):
     assert preview(["in"], include="*.conf").files == seen.files + 1
 
 
+def test_a_long_list_of_kinds_is_cut_for_people_alone(folder, cli):
+    for number in range(20):
+        (folder / f"some.k{number}").write_bytes(b"Some words.\n")
+    assert "and 13 files of 13 other kinds; to list all kinds: --json" in cli("ingest", "in", "--dry-run").out
+    assert len(json.loads(cli("ingest", "in", "--dry-run", "--json").out)["passed_over"]) == 25
+
+
 def test_the_pattern_that_is_offered_finds_the_files(folder):
     (folder / "a.Debian.gz").write_bytes(gzip.compress(b"Some words about a package.\n"))
     (way,) = (one.way for one in preview(["in"]).passed_over if one.kind == ".debian")

@@ -31,6 +31,7 @@ from wordpipe.cli.query_answers import cut, piped_line
 if TYPE_CHECKING:
     from wordpipe.stages import Maker, Preview
 
+_KINDS_SHOWN = 12  # of files that would be passed over
 _NAMES_SHOWN = 5  # of files that cannot be read
 _EXAMPLE_CHARS = 60  # of the value of a column
 _BAR = "│"
@@ -403,9 +404,13 @@ def preview_lines(seen: "Preview") -> Iterator[str]:
         yield f"  {kind.title:<{wide}}  {kind.files:>7,}  {human_bytes(kind.bytes):>9}{needs}".rstrip()
     if seen.passed_over:
         yield f"{counted(sum(kind.files for kind in seen.passed_over), 'files')} would be passed over:"
-        wide = max(len(kind.kind) for kind in seen.passed_over)
-        for one in seen.passed_over:
+        shown, others = seen.passed_over[:_KINDS_SHOWN], seen.passed_over[_KINDS_SHOWN:]
+        wide = max(len(kind.kind) for kind in shown)
+        for one in shown:
             yield f"  {one.kind:<{wide}}  {one.files:>7,}   {one.way}".rstrip()
+        if others:
+            more = counted(sum(one.files for one in others), "files")
+            yield f"  and {more} of {len(others):,} other kinds; to list all kinds: --json"
     for what, names in seen.unreadable.items():
         more = ", …" * (len(names) > _NAMES_SHOWN)
         yield f"{counted(len(names), 'files')} cannot be read: {what}: {', '.join(names[:_NAMES_SHOWN])}{more}"

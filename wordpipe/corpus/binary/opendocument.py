@@ -201,6 +201,7 @@ class Content:
         self.looks, self.outline, self.ledger = looks, outline, outline.ledger
         self.package: Package | None = None  # in which formulas have parts of their own
         self.tables = 0  # that are open, in each other
+        self.is_header = False  # the open rows name the columns
         self.line = 0  # of the last paragraph
         self._is_begun = self._is_sign = False
         self._skipped = 0  # elements that are open in one that is left out, with itself
@@ -214,9 +215,14 @@ class Content:
         """Take a whole paragraph, and its mark where it begins an item of a list."""
         raise NotImplementedError
 
+    def table(self) -> None:
+        """A table begins or ends here; of tables in tables, the outer one is told."""
+        if self.tables == 1:
+            self.outline.table()
+
     def row(self) -> None:
         """A row of a table begins or ends here."""
-        self.outline.row()
+        (self.outline.header if self.is_header else self.outline.row)()
 
     def cell(self) -> None:
         """A cell of a table ends here."""
@@ -271,6 +277,11 @@ class Content:
             self._item(attributes, has_number=tag == "text:list-item")
         elif tag == "table:table":
             self.tables += 1
+            self.table()
+        elif tag == "table:table-header-rows" and self.tables == 1:
+            self.is_header = True
+        elif tag == "table:covered-table-cell" and self.tables == 1:
+            self.outline.spans()
         elif tag == "table:table-row" and self.tables == 1:
             self.row()
         elif tag == "text:note":
@@ -307,7 +318,10 @@ class Content:
             self.cell()
         elif tag == "table:table-row" and self.tables == 1:
             self.row()
+        elif tag == "table:table-header-rows" and self.tables == 1:
+            self.is_header = False
         elif tag == "table:table" and self.tables:
+            self.table()
             self.tables -= 1
             self.say_notes()
         elif tag in ("text:note-citation", "svg:desc"):

@@ -125,7 +125,7 @@ class _Document:
         self._line = 0
         self._bytes = b""  # that wait for others to be a character
         self._skipped = 0  # characters that are still to be passed over
-        self._in_row = self._is_begun = False
+        self._in_row = self._in_table = self._is_header = self._is_begun = False
 
     def steps(self, data: bytes) -> Iterator[None]:
         """Read the document; yield now and then."""
@@ -339,8 +339,14 @@ class _Document:
             self._end_paragraph()
         elif word in (b"cell", b"nestcell"):
             self._end_cell()
+        elif word == b"trowd":
+            self._is_header = False
+        elif word == b"trhdr":
+            self._is_header = True
+        elif word in (b"clmgf", b"clvmgf"):
+            self.outline.spans()
         elif word == b"row":
-            self.outline.row()
+            (self.outline.header if self._is_header else self.outline.row)()
             self._in_row = False
 
     def _end_cell(self) -> None:
@@ -359,11 +365,13 @@ class _Document:
         out.line = self._line
         if found.in_table:
             if not self._in_row:
-                out.row()
-                self._in_row = True
+                (out.row if self._in_table else out.table)()
+                self._in_row = self._in_table = True
             out.words(" " + text.replace("\n", " ") + " ")
             return
-        self._in_row = False
+        if self._in_table:
+            out.table()
+        self._in_row = self._in_table = False
         if not text.strip() or style.name.lower() in CONTENTS:
             return
         # a heading, the title of the document, an item of a list, or another paragraph

@@ -295,6 +295,9 @@ class _Deck(Content):
         elif tag == "draw:frame":
             self._kind = ""
 
+    def table(self) -> None:
+        pass
+
     def row(self) -> None:
         self._slide.end_row()
 

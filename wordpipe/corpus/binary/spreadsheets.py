@@ -68,7 +68,8 @@ def cells(file: BinaryIO) -> Iterator[Any]:
         except CalamineError:
             file.seek(0)
             if file.read(len(OLD_OFFICE)) == OLD_OFFICE:
-                raise PasswordError from None
+                what = "the file has a password, or is damaged"
+                raise Unreadable(what, hint="save the file without a password") from None
             if (other := _without_spaces(file)) is None:
                 raise
             book = CalamineWorkbook.from_filelike(other)

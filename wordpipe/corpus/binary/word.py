@@ -406,6 +406,7 @@ class _Body(_Runs):
         self._numbers = {"footnotes": 0, "endnotes": 0}
         self._waiting: list[tuple[str, str]] = []  # notes that follow the paragraph or table: number and text
         self._tables = 0  # in each other
+        self._is_header = False  # the open row names the columns
         self._line = 0
         self._is_begun = False
 
@@ -417,8 +418,19 @@ class _Body(_Runs):
             self._note(_NOTES[tag], attributes)
         elif tag == "w:tbl":
             self._tables += 1
+            self._say_table()
         elif tag == "w:tr" and self._tables == 1:
             self.outline.row()
+            self._is_header = False
+        elif tag in ("w:gridSpan", "w:vMerge") and self._tables == 1:
+            self.outline.spans()
+        elif tag == "w:tblHeader" and self._tables == 1:
+            self._is_header = attributes.get("w:val", "true") not in ("0", "false", "off")
+
+    def _say_table(self) -> None:
+        """Tell that the open table begins or ends; of tables in tables, the outer one."""
+        if self._tables == 1:
+            self.outline.table()
 
     def _note(self, kind: str, attributes: dict[str, str]) -> None:
         """Take a reference to a note."""
@@ -436,8 +448,9 @@ class _Body(_Runs):
         if tag == "w:tc" and self._tables == 1:
             self.outline.cell()
         elif tag == "w:tr" and self._tables == 1:
-            self.outline.row()
+            (self.outline.header if self._is_header else self.outline.row)()
         elif tag == "w:tbl":
+            self._say_table()
             self._tables -= 1
             self._say_notes()
 

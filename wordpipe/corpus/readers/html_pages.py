@@ -148,6 +148,7 @@ class _Walk:
         self.outline = outline
         self._lists: list[int | None] = []  # the next number of each list that is open, None where it has bullets
         self._anchor: tuple[str, int] | None = None  # an id, and how much had been said when it came
+        self._cells: list[str] = []  # tags of the cells of the open row
         self._parts: list[
             str | None
         ] = []  # the ids of the sections and articles that are open, until a heading has taken one
@@ -238,7 +239,13 @@ class _Walk:
             self._item()
         elif tag == "tr":
             out.row()
-        elif tag in _BLOCKS and tag not in ("td", "th"):
+            self._cells = []
+        elif tag == "table":
+            out.table()
+        elif tag in ("td", "th"):
+            if any(node.attributes.get(name, "1") != "1" for name in ("colspan", "rowspan")):
+                out.spans()
+        elif tag in _BLOCKS:
             out.block(tight=tag == "br")
 
     def _leave(self, tag: str) -> None:
@@ -253,10 +260,13 @@ class _Walk:
         if tag in ("ul", "ol", "menu"):
             self._lists.pop()
             self.outline.end_list()
+        elif tag == "table":
+            self.outline.table()
         elif tag == "tr":
-            self.outline.row()
+            (self.outline.header if {*self._cells} == {"th"} else self.outline.row)()
         elif tag in ("td", "th"):
             self.outline.cell()
+            self._cells.append(tag)
         elif tag in _BLOCKS and tag != "br":
             self.outline.block()
 

@@ -127,6 +127,8 @@ class _Walk:
             self._lists[-1] = None if number is None else number + 1
         elif name in ("TableHead", "TableRow"):
             out.row()
+        elif name == "Table":
+            out.table()
         elif name in ("Paragraph", "BlockQuote"):
             out.block()
         elif name == "CodeBlock":
@@ -151,8 +153,12 @@ class _Walk:
             out.words(_alert(self._taken()))
             out.cell()
         # a block of blocks
-        elif name in ("TableHead", "TableRow"):
+        elif name == "TableHead":
+            out.header()
+        elif name == "TableRow":
             out.row()
+        elif name == "Table":
+            out.table()
         elif name in _CONTAINERS:
             self._loose_words()
             self._depth -= 1

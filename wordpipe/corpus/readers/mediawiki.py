@@ -33,6 +33,7 @@ _OUTER_LINK = re.compile(r"\[(?:https?:|ftp:|mailto:)?//?[^\s\]]+\s*([^\]]*)\]")
 _QUOTES = re.compile(r"'{2,5}")
 _PREFIX = re.compile(r"([*#:;]+)\s*")
 _CELL = re.compile(r"\|\||!!")
+_SPANS = re.compile(r"\b(?:col|row)span\s*=")
 _ATTRIBUTES = re.compile(r"\A(?:\s*[\w-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|\S+)\s*)+\|(?!\|)")
 _MAGIC = re.compile(r"__[A-Z]{3,30}__")
 _DEEPEST = 60  # templates in each other
@@ -125,20 +126,25 @@ class _Pages:
         out.heading(1, title, page, self._line)
         text, templates = plain_wiki(text)
         out.ledger.add("wiki_templates_left_out", templates)
-        in_table = False
+        in_table, signs = False, set[str]()  # the signs before the cells of the open row
         for row in text.split("\n"):
             row = row.strip()
             if (found := _HEADING.fullmatch(row)) is not None:
                 name = _without_marks(found[2])
                 out.heading(len(found[1]), name, f"{page}#{_NOT_ANCHOR.sub('_', name)}", self._line)
             elif row.startswith("{|"):
-                in_table = True
+                in_table, signs = True, set[str]()
+                out.table()
             elif in_table and row.startswith("|}"):
                 in_table = False
-                out.block()
+                out.table()
             elif in_table and row.startswith(("|-", "|+")):
-                out.row()
+                (out.header if signs == {"!"} else out.row)()
+                signs = set()
             elif in_table and row[:1] in "|!":
+                signs.add(row[0])
+                if _SPANS.search(row):
+                    out.spans()
                 for cell in _CELL.split(row[1:]):
                     out.words(_without_marks(_ATTRIBUTES.sub("", cell)))
                     out.cell()

@@ -130,13 +130,19 @@ class _Walk:
 
     def _row(self, row: Any) -> None:
         """Report a row of a reStructuredText table."""
-        out = self.outline
+        out, parts = self.outline, [one for one in row.parent.parent.children if one.tagname in ("thead", "tbody")]
+        if row is parts[0].children[0]:
+            out.table()
         out.row()
+        if any("morecols" in entry or "morerows" in entry for entry in row.children):
+            out.spans()
         for entry in row.children:
             out.line = self._source_line(first) if (first := _first_line(entry)) else out.line
-            out.words(" ".join(self._text(part) for part in entry.children))
+            out.words(" ".join(self._text(part) for part in entry.children if part.tagname != "system_message"))
             out.cell()
-        out.row()
+        (out.header if row.parent.tagname == "thead" else out.row)()
+        if row is parts[-1].children[-1]:
+            out.table()
 
     def _marked(self, node: Any, level: int) -> None:
         """Walk a node of reStructuredText with a name before its text, or any other node."""

@@ -25,6 +25,8 @@ _LONGEST_ANCHOR = 500  # characters; a longer one names nothing that anyone link
 _BETWEEN = re.compile(r"\s*[-–—|·:•»›]+\s*")  # the name of a page and of its site
 _END = re.compile(rf"{_BETWEEN.pattern}\Z")
 _CELL = " | "
+_NEXT = "; "  # between the cells of a row with named columns
+_LONGEST_COLUMN = 60  # characters of its name
 _NO_TITLE = re.compile(  # what programs write as the title of a document that nobody gave one
     r"(?i)\W*(?:(?:untitled(?: (?:document|page|presentation|spreadsheet))?|(?:no|ohne|sans|sin|senza|без) (?:title|titel"
     r"|titre|t[ií]tulo|titolo|названия)|title|anonymous|unknown|unspecified|new (?:page|document)|document|dokument"
@@ -88,6 +90,10 @@ class Outline:
         self._levels: list[tuple[int, str]] = []
         self._anchors: dict[str, int] = {}
         self._open, self._is_new = Section((), None, 1), False
+        self._names: list[str] = []  # of the columns of the open table
+        self._has_spans = False  # a cell of the table covers several
+        self._row: list[str] = []  # the cells of the open row so far
+        self._is_first = False  # the next words are the first of a cell
         self._clear()
 
     def _clear(self) -> None:
@@ -96,6 +102,7 @@ class Outline:
         self._length = 0
         self._gap, self._mark, self._cell = "", "", False
         self._space = False
+        self._cell_at = 0  # of the pieces, the first of the open cell
 
     @property
     def length(self) -> int:
@@ -164,7 +171,25 @@ class Outline:
     def row(self) -> None:
         """A row of a table begins or ends here."""
         self.block()
-        self._cell = False
+        self._cell, self._is_first = False, True
+        self._row, self._cell_at = [], len(self._pieces)
+
+    def header(self) -> None:
+        """A row ends here that names the columns: each cell of the rows below it stands behind the name of its column."""
+        names = self._row
+        are_names = len(names) > 1 and all(len(name) <= _LONGEST_COLUMN and "\n" not in name for name in names)
+        self._names = names if are_names and any(names) and not self._has_spans else []
+        self.row()
+
+    def spans(self) -> None:
+        """A cell of the open table covers several columns or rows, so the cells below have no names."""
+        self._names, self._has_spans = [], True
+
+    def table(self) -> None:
+        """A table begins or ends here."""
+        self._names, self._has_spans = [], False
+        self.row()
+        self._is_first = False
 
     def end_list(self) -> None:
         """A mark that nothing followed is forgotten."""
@@ -173,7 +198,8 @@ class Outline:
 
     def cell(self) -> None:
         """A cell of a table's row ends here."""
-        self._cell, self._space = True, False
+        self._row.append("".join(self._pieces[self._cell_at :]).strip().removeprefix(_CELL.strip()).strip())
+        self._cell, self._space, self._is_first, self._cell_at = True, False, True, len(self._pieces)
 
     def anchor(self, name: str) -> str:
         """Return the anchor of a section's heading, with -1, -2 … behind it where it was given before."""
@@ -205,10 +231,13 @@ class Outline:
 
     def _begin(self) -> None:
         """Append the separator before the next words of a section, and note their line."""
+        column = len(self._row)
+        name = self._names[column] if self._is_first and column < len(self._names) else ""
         if self._pieces:
-            self._add(_CELL if self._cell else self._gap or " " * self._space)
+            self._add((_NEXT if name else _CELL) if self._cell else self._gap or " " * self._space)
         self._place()
-        self._add(self._mark)
+        self._add(self._mark + (f"{name.removesuffix(':')}: " if name else ""))
+        self._is_first = False
         self._gap, self._mark, self._cell, self._space = "", "", False, False
 
     def _place(self) -> None:
