@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import wordpipe
 from wordpipe.artifacts import CORPUS, is_json, user_name
 from wordpipe.corpus import Ingest, expand, kinds_of, recast, text_of, to_array, type_of
 from wordpipe.corpus import ingest as reading
@@ -160,6 +162,74 @@ def test_parquet_types_stay_as_they_are(tmp_path):
     assert table["nest"].to_pylist() == ['{"a": 1, "b": ["01"]}', None]
     assert table["pair"].to_pylist() == ['{"k": 1}', None]
     assert ingest.warnings == []
+
+
+def arrow_columns():
+    """A column of four values for each type of Arrow, and for each type that holds another one."""
+    plain = {f"{unit} {zone}": pa.array([0, None, -1, 1_600_000_000], pa.timestamp(unit, zone))
+             for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Europe/Berlin")}  # fmt: skip
+    plain |= {f"took {unit}": pa.array([0, None, -1, 5], pa.duration(unit)) for unit in ("s", "ms", "us", "ns")}
+    plain |= {f"far {unit}": pa.array([2**62, None, -(2**62), 1], pa.timestamp(unit)) for unit in ("s", "ms", "us")}
+    plain |= {f"day {kind}": pa.array([0, None, -86_400_000, 86_400_000], kind()) for kind in (pa.date32, pa.date64)}
+    plain |= {f"hour {kind}": pa.array([0, None, 1, 86_399], kind)
+              for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))}  # fmt: skip
+    numbers = [getattr(pa, f"{sign}int{size}")() for sign in ("", "u") for size in (8, 16, 32, 64)]
+    plain |= {f"{kind}": pa.array([0, None, 1, 100], kind) for kind in numbers}
+    plain |= {f"{kind}": pa.array([0.5, None, math.nan, math.inf], pa.float32()).cast(kind)
+              for kind in (pa.float16(), pa.float32(), pa.float64())}  # fmt: skip
+    decimals = (
+        pa.decimal32(6, 2),
+        pa.decimal64(12, 3),
+        pa.decimal128(20, 4),
+        pa.decimal256(50, 5),
+        pa.decimal128(5, -3),
+    )
+    plain |= {f"{kind}": pa.array([Decimal(1000), None, Decimal(-2000), Decimal(0)], kind) for kind in decimals}
+    plain |= {f"{kind}": pa.array(["a", None, "", "\0x"], kind)
+              for kind in (pa.string(), pa.large_string(), pa.string_view())}  # fmt: skip
+    plain |= {f"{kind}": pa.array([b"ab", None, b"\xff\xfe", b"cd"], kind)
+              for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2))}  # fmt: skip
+    plain |= {"bool": pa.array([True, None, False, True]), "null": pa.nulls(4)}
+    for name, one in list(plain.items()):
+        yield name, one
+        yield f"list {name}", pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4]), one)
+        yield f"fixed {name}", pa.FixedSizeListArray.from_arrays(pa.concat_arrays([one, one]), 2)
+        yield f"struct {name}", pa.StructArray.from_arrays([one, one], ["x", "y.z"])
+        yield f"map {name}", pa.MapArray.from_arrays(pa.array([0, 1, 1, 2, 4]), pa.array(["k", "l", "m", "n"]), one)
+        yield f"view {name}", pa.ListViewArray.from_arrays(pa.array([0, 0, 1, 2]), pa.array([1, 1, 1, 1]), one)
+        with suppress(pa.ArrowException):  # of which there are none
+            yield f"runs {name}", pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3, 4], pa.int32()), one)
+        with suppress(pa.ArrowException):
+            yield f"words {name}", one.dictionary_encode()
+    which = pa.array([0, 1, 0, 1], pa.int8())
+    yield "union", pa.UnionArray.from_sparse(which, [pa.array([1, 2, 3, 4]), pa.array(list("abcd"))])
+    yield "interval", pa.array([(1, 2, 3), None, (0, 0, 0), (1, 1, 1)], pa.month_day_nano_interval())
+
+
+@pytest.mark.landing
+def test_columns_of_every_type_of_arrow_are_read_kept_and_asked(tmp_path):
+    columns, texts = dict(arrow_columns()), ["Spring tides.", "Neap tides.", "High tides.", "Low tides."]
+    assert len(columns) > 300
+    table = pa.table({"text": texts, **columns})
+    files = pa.table({"text": texts, **{name: one for name, one in columns.items() if can_be_parquet(one)}})
+    pq.write_table(files, tmp_path / "a.parquet")
+    for source, n_columns in ((table, table.num_columns), (str(tmp_path / "a.parquet"), files.num_columns)):
+        made = wordpipe.ingest(source, output=tmp_path / "corpus")
+        assert made.counts["documents_kept"] == 4
+        with wordpipe.open(made) as corpus:
+            assert corpus.batches().read_all().num_columns >= n_columns
+    hits = wordpipe.query(wordpipe.index(made, output=tmp_path / "index"), "tides", k=9)
+    assert len(hits) == 4
+    assert json.loads(json.dumps(hits, default=str))
+
+
+def can_be_parquet(column):
+    """True if Parquet has a type for a column."""
+    try:
+        pq.write_table(pa.table({"it": column}), pa.BufferOutputStream())
+    except (pa.ArrowException, OSError):
+        return False
+    return True
 
 
 def test_of_mixed_types_the_first_other_value_is_named(tmp_path):

@@ -25,6 +25,9 @@ from wordpipe.errors import InputError, StorageError
 
 _ROWS = 256  # decoded at a time: rows may be as long as documents
 _BATCH_BYTES = 32 << 20  # and so many bytes of them
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIRST_DAY, _LAST_DAY = ((day - date(1970, 1, 1)).days for day in (date.min, date.max))
+_MOST_ZEROS = 20  # at the end of a decimal number
 _EXACT_TYPES = (datetime, date, time, timedelta, Decimal, bytes)  # of which Arrow has scalars
 
 
@@ -170,10 +173,69 @@ def _values(column: pa.Array, fields: Fields, before: int) -> list[Any]:
 def _natives(column: Any, fields: Fields, *strings: Strings) -> list[Any]:
     """Return the values of an Arrow array; of a column that Arrow does not accept, each value converted by `_known`."""
     try:
-        return natives(column, *strings) if isinstance(column, pa.Array) else [_known(value) for value in column]
+        if not isinstance(column, pa.Array):
+            return [_known(value) for value in column]
+        if pa.types.is_run_end_encoded(column.type):
+            runs = np.searchsorted(column.run_ends.to_numpy(), column.offset + np.arange(len(column)), side="right")
+            values = _natives(column.values, fields, *strings)
+            return [values[run] for run in runs.tolist()]
+        if _is_rare(column.type) or _is_far(column):  # value by value
+            return [_known(_of_python(value)) for value in column]
+        return natives(column, *strings)
     except RepeatedFieldError as error:
         what, hint = "a key occurs twice in an object of a column", "rename one key"
         raise InputError(what, where=fields.source, got=error, hint=hint) from None
+
+
+def _is_rare(kind: pa.DataType) -> bool:
+    """True if Parquet, or functions of Arrow, do not know the type of a column, or of its items."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return (
+            types.is_string_view(kind.value_type) or types.is_binary_view(kind.value_type) or _is_rare(kind.value_type)
+        )
+    if types.is_union(kind) or types.is_run_end_encoded(kind) or types.is_interval(kind):
+        return True
+    if types.is_list_view(kind) or types.is_large_list_view(kind) or (types.is_decimal(kind) and kind.scale < 0):
+        return True
+    return any(_is_rare(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _is_far(column: pa.Array) -> bool:
+    """True if a column has times or days that are not in the years 1 to 9999."""
+    kind = column.type
+    if isinstance(column, pa.ExtensionArray):
+        return _is_far(column.storage)
+    if pa.types.is_dictionary(kind):
+        return _is_far(column.dictionary)
+    if kind.num_fields:
+        if pa.types.is_map(kind):
+            return _is_far(column.keys) or _is_far(column.items)
+        return any(map(_is_far, column.flatten() if pa.types.is_struct(kind) else [column.flatten()]))
+    if pa.types.is_date32(kind):
+        per_day, numbers = 1, column.view(pa.int32())
+    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
+        per_day, numbers = 86_400 * _PER_SECOND[getattr(kind, "unit", "ms")], column.view(pa.int64())
+    else:
+        return False
+    known = numbers.drop_null().to_numpy()
+    return bool(len(known)) and (known.min() < _FIRST_DAY * per_day or known.max() >= (_LAST_DAY + 1) * per_day)
+
+
+def _of_python(value: pa.Scalar) -> Any:
+    """Return the value of an Arrow scalar, of a rare type or far in time; as text where Python has none."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        pass
+    if isinstance(getattr(value, "values", None), pa.Array):  # lists of all kinds, and maps
+        return [_of_python(item) for item in value.values]
+    if isinstance(value, pa.StructScalar):
+        return {name: _of_python(item) for name, item in value.items()}
+    try:
+        return str(value.cast(pa.string()))
+    except pa.ArrowException:
+        return str(value)
 
 
 def _frame_values(frame: Any, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -304,6 +366,8 @@ def _exact(value: Any) -> Any:
     """Return a value of a table as an Arrow scalar; as text where Arrow has no type for the value."""
     if isinstance(value, Decimal) and not value.is_finite():
         return None if value.is_nan() else float(value)
+    if isinstance(value, Decimal) and 0 < value.as_tuple().exponent < _MOST_ZEROS:  # type: ignore[operator]
+        value = value.quantize(Decimal(1))  # 2E+3 is 2000: Parquet has no negative scale
     try:
         return pa.scalar(value)
     except (pa.ArrowException, ValueError):
