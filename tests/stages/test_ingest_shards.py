@@ -2,15 +2,19 @@
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import wordpipe
+from tests.support.golden import golden_files
 from wordpipe.artifacts import ResumeCache
 from wordpipe.corpus import Ingest, expand, in_pieces, source_parts
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError
+from wordpipe.stages import RunOptions
 from wordpipe.stages.corpus import ingest, ingest_shards
 
 
@@ -111,3 +115,17 @@ def test_texts_that_came_before_under_other_ids_are_counted_as_in_one_reading(tm
 
 def texts_of(folder):
     return [json.loads(line)["text"] for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_office_documents_give_the_same_bytes_with_any_number_of_workers(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    for number, path in enumerate(2 * golden_files("office")):
+        shutil.copy(path, tmp_path / "in" / f"{number}{path.suffix}")
+    monkeypatch.setattr(ingest, "PART_BYTES", 100_000)
+    made = {}
+    for workers in (1, 2, 3):
+        output = tmp_path / f"of-{workers}"
+        wordpipe.ingest(tmp_path / "in", output=output, deduplicate=False, run=RunOptions(workers=workers))
+        made[workers] = {part.name: part.read_bytes() for part in output.glob("*.parquet")}
+    assert made[1] == made[2] == made[3]

@@ -90,23 +90,24 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "docx", "Word", (".docx", ".docm"), read=_BINARY + "word:read", takes="file", inside_zip=(b"word/",),
-            is_structured=True, text_share=0.3, hint=_RENAME.format("docx"),
+            is_structured=True, text_share=0.3, mb_per_s=1.5, hint=_RENAME.format("docx"),
         ),
         Reader(
             "epub", "EPUB", (".epub",), read=_BINARY + "epub:read", takes="file", inside_zip=(b"application/epub+zip",),
-            is_structured=True, text_share=0.8, hint=_RENAME.format("epub"),
+            is_structured=True, text_share=0.8, mb_per_s=1.5, hint=_RENAME.format("epub"),
         ),
         Reader(
             "odt", "OpenDocument", (".odt", ".ott"), read=_BINARY + "opendocument:read", takes="file",
-            inside_zip=(b"opendocument.text",), is_structured=True, text_share=0.3, hint=_RENAME.format("odt"),
+            inside_zip=(b"opendocument.text",), is_structured=True, text_share=0.3, mb_per_s=1.5, hint=_RENAME.format("odt"),
         ),
         Reader(
             "pptx", "PowerPoint", (".pptx", ".pptm", ".ppsx"), read=_BINARY + "slides:read", takes="file",
-            inside_zip=(b"ppt/",), is_structured=True, text_share=0.05, hint=_RENAME.format("pptx"),
+            inside_zip=(b"ppt/",), is_structured=True, text_share=0.05, mb_per_s=6.0, hint=_RENAME.format("pptx"),
         ),
         Reader(
             "odp", "OpenDocument slides", (".odp",), read=_BINARY + "slides:read_odp", takes="file",
-            inside_zip=(b"opendocument.presentation",), is_structured=True, text_share=0.05, hint=_RENAME.format("odp"),
+            inside_zip=(b"opendocument.presentation",), is_structured=True, text_share=0.05, mb_per_s=6.0,
+            hint=_RENAME.format("odp"),
         ),
         Reader(
             "pdf", "PDF", (".pdf",), read=_BINARY + "pdf:read", takes="file", begins=(b"%PDF",), is_structured=True,
@@ -123,7 +124,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             "rtf", "RTF", (".rtf",), read=_BINARY + "rtf:read", takes="file", begins=(b"{\\rtf",), is_structured=True,
-            text_share=0.3, hint=_RENAME.format("rtf"),
+            text_share=0.3, mb_per_s=2.0, hint=_RENAME.format("rtf"),
         ),
         Reader(
             "ipynb", "notebook", (".ipynb",), read=_READERS + "notebooks:read", is_structured=True,
