@@ -3,6 +3,9 @@
     python benchmarks/borrowed.py --encoder FOLDER --texts TEXT --sts FILE … --retrieval DIR …
                                                         writes benchmarks/results/borrowed.json
     python benchmarks/borrowed.py --encoder FOLDER --texts TEXT --parts speed --count 300 --repeat 1
+    python benchmarks/borrowed.py --encoder FOLDER --parts distilled --retrieval DIR … --model2vec FOLDER
+
+Parts that are not measured anew stay as they are in the file.
 
 FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
 
@@ -15,6 +18,12 @@ FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
                 with it as `query` answers (weights by agreement, feedback on both sides), and hybrid search with random
                 vectors, which is the feedback alone. `without` is hybrid search with a static encoder that was taught on the
                 same texts, by leave-one-out (benchmarks/results/retrieval.json)
+    distilled   the same systems with the table that `train static --goal search --teacher` makes of the encoder and the
+                documents of each collection, in defaults alone; with `--model2vec`, a folder that model2vec distilled from the
+                same encoder; each table's share of what the encoder brings above BM25, in the mean; texts/s of both, by
+                processor time
+    alike       the sets of --sts with the table that `train static --goal similarity --teacher` makes of the documents (parted
+                by empty lines) of --texts
 
 Exit code 0: the vectors agree to 1e-5, and ours is at least 1.4 times as fast, by processor time.
 """
@@ -52,7 +61,8 @@ from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages import bundled_encoder, open_collection, open_encoder
 
 RESULTS = Path(__file__).parent.absolute() / "results"
-PARTS = ("speed", "sts", "retrieval")
+PARTS = ("speed", "sts", "retrieval", "distilled", "alike")
+SYSTEMS = ("bm25", "bm25_twice", "dense", "rrf", "hybrid", "random", "without")
 AGREE, FASTER = 1e-5, 1.4
 RRF = 60  # Cormack, Clarke and Büttcher 2009
 
@@ -64,7 +74,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         model = Path(work) / "model"
         wordpipe.import_words(args.encoder, output=model)
-        parts: dict[str, Any] = {"speed": speed, "sts": sts, "retrieval": retrieval}
+        parts: dict[str, Any] = {"speed": speed, "sts": sts, "retrieval": retrieval, "distilled": distilled}
+        parts["alike"] = alike
         found = {part: parts[part](model, args) for part in args.parts}
     misses = []
     if "speed" in found:
@@ -72,9 +83,10 @@ def main() -> int:
         misses += [f"largest difference {line['largest_difference']:.1e}"] * (line["largest_difference"] > AGREE)
         ratio = line["ratio_of_processor"]
         misses += [f"{ratio} times their speed"] * (ratio < FASTER)
-    about = {"machine": machine(), "threads": args.threads, "encoder": args.encoder.name}
+    about = {"machine": machine(), "threads": args.threads, "encoder": args.name or args.encoder.name}
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps({**about, **found, "misses": misses}, indent=1) + "\n")
+    before = json.loads(args.out.read_text()) if args.out.is_file() else {}
+    args.out.write_text(json.dumps({**before, **about, **found, "misses": misses}, indent=1) + "\n")
     print("\n".join(misses) or "as fast and as equal as promised")
     return 1 if misses else 0
 
@@ -88,6 +100,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=1000, help="texts of the speed")
     parser.add_argument("--sts", type=Path, nargs="*", default=[], metavar="FILE", help="sets of scored pairs")
     parser.add_argument("--retrieval", type=Path, nargs="*", default=[], metavar="DIR", help="collections")
+    parser.add_argument("--model2vec", type=Path, metavar="FOLDER", help="what model2vec distilled from the encoder")
+    parser.add_argument("--dtype", default="float32", help="of the encoder's layers in the part distilled")
+    parser.add_argument("--name", help="of the encoder; default: the name of its folder")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=0, help="0 = one per core")
     parser.add_argument("--out", type=Path, default=RESULTS / "borrowed.json", metavar="JSON")
@@ -184,13 +199,92 @@ def retrieval(model: Path, args: argparse.Namespace) -> dict[str, Any]:
                 }  # fmt: skip
             collections[folder.name] = line
             print(folder.name, json.dumps(line), flush=True)
-    systems = ("bm25", "bm25_twice", "dense", "rrf", "hybrid", "random", "without")
-    lines = list(collections.values())
-    mean = {
+    return {"ndcg_at_10": collections, "mean": _mean(list(collections.values()))}
+
+
+def _mean(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The mean over collections of every system that all of them have."""
+    return {
         name: round(float(np.mean([line[name] for line in lines])), 2)
-        for name in systems if lines and all(name in line for line in lines)
+        for name in SYSTEMS if lines and all(name in line for line in lines)
     }  # fmt: skip
-    return {"ndcg_at_10": collections, "mean": mean}
+
+
+def distilled(model: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of tables that the encoder taught, and of model2vec's, beside its own."""
+    given = {"threads": args.threads}
+    opened = given | {"dtype": args.dtype}
+    sides: dict[str, dict[str, Any]] = {"teacher": {}, "distilled": {}, **({"model2vec": {}} if args.model2vec else {})}
+    rates: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as work:
+        paths = {"teacher": model, "model2vec": Path(work) / "model2vec"}
+        if args.model2vec:
+            wordpipe.import_words(args.model2vec, output=paths["model2vec"])
+        for folder in args.retrieval:
+            paths["distilled"] = _taught(folder, model, Path(work) / folder.name, given)
+            for side in sides:
+                with Artifact(paths[side], ["model"]) as artifact:
+                    encoder = open_encoder(artifact, EmbedSettings.make(opened))
+                    scores = _scores(encoder, folder)
+                    rates[side] = rates.get(side) or _rate(encoder, folder)
+                line = {name: round(100 * float(values_Q.mean()), 2) for name, values_Q in scores.items()}
+                sides[side][folder.name] = line
+                print(folder.name, side, json.dumps(line), flush=True)
+        found: dict[str, Any] = {}
+        for side, lines in sides.items():
+            found[side] = {
+                "ndcg_at_10": lines,
+                "mean": _mean([*lines.values()]),
+                "texts_per_s_of_processor": round(rates[side]),
+            }
+        gains = {
+            side: {way: one["mean"][way] - one["mean"]["bm25"] for way in ("rrf", "hybrid")}
+            for side, one in found.items()
+        }
+        for side, one in found.items():
+            one["share_of_gain"] = {way: round(gain / gains["teacher"][way], 3) for way, gain in gains[side].items()}
+    return found
+
+
+def _taught(folder: Path, model: Path, scratch: Path, given: dict[str, Any]) -> Path:
+    """A table that the encoder taught on the documents of a collection."""
+    collection = open_collection(folder)
+    scratch.mkdir()
+    with (scratch / "documents.jsonl").open("w", encoding="utf-8") as file:
+        for title, text in zip(collection.titles, collection.texts, strict=True):
+            record = {"title": title, "text": text} if text.strip() else {"text": title}
+            if record["text"].strip():
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    wordpipe.ingest(scratch / "documents.jsonl", output=scratch / "corpus")
+    wordpipe.tokenize(scratch / "corpus", output=scratch / "tokens")
+    made = wordpipe.train_static(scratch / "tokens", output=scratch / "model", goal="search", teacher=model, **given)
+    return Path(made.path)
+
+
+def alike(model: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """Spearman of the table for similarity that the encoder taught on a plain text, and of model2vec's."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as work:
+        corpus, tokens, taught, theirs = (Path(work) / name for name in ("corpus", "tokens", "taught", "model2vec"))
+        wordpipe.ingest(args.texts, output=corpus, documents="block")
+        wordpipe.tokenize(corpus, output=tokens)
+        given = {"goal": "similarity", "teacher": model, "threads": args.threads}
+        made = wordpipe.train_static(tokens, output=taught, **given)
+        found["distilled"] = {"counts": made.counts, "seconds": round(made.seconds), "sts": sts(taught, args)}
+        if args.model2vec:
+            wordpipe.import_words(args.model2vec, output=theirs)
+            found["model2vec"] = {"sts": sts(theirs, args)}
+    return found
+
+
+def _rate(encoder: Any, folder: Path) -> float:
+    """Texts per second of the processor, by queries of a collection over and over; the second time counts."""
+    count = 200 if encoder.kind == "transformer" else 20_000
+    texts = (open_collection(folder).questions * count)[:count]
+    encoder.encode(texts)
+    begun = time.process_time()
+    encoder.encode(texts)
+    return len(texts) / (time.process_time() - begun)
 
 
 def _scores(encoder: Any, folder: Path) -> dict[str, Any]:

@@ -293,6 +293,7 @@ LARGE_FILES = {
     "wordpipe/stages/evaluate/seq2seq.py": "texts that a model writes: their loss, measures and baselines, and a file of them",
     "wordpipe/tokens/kernels/unigram_train.py": "a unigram model, trained: the first pieces, their fitting and pruning",
     "wordpipe/stages/train/head_tasks.py": "the tasks of heads: labels, targets, figures and calibration of each",
+    "wordpipe/training/contrastive/settings.py": "the settings of both trainings of text encoders, put together from parts",
     "wordpipe/training/token_stream.py": "documents as one stream of ids, where words begin in it, and its blocks in an order",
     "wordpipe/training/settings.py": "the settings of all trainings of language models, put together from parts",
     "wordpipe/stages/registry.py": "the table of all commands",

@@ -368,13 +368,17 @@ def static_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     """Estimate `train static`: the words of the texts, and the matrices that the table begins with."""
     given, parts = inputs[0], settings.parts
     dim = (settings.lexical_dim if parts.lexical else 0) + (settings.lsi_dim if parts.lsi else 0)
-    dim += sum(one.dim for one in inputs[1:] if one.form in ("words", "static"))
+    dim += sum(one.dim for one in inputs[1:] if one.form)
     min_count = max(parts.min_count, 2 if given.distinct > 100_000 and settings.min_count is None else 1)
     rows = given.vocab if settings.unit == "token" else given.distinct * min_count**-0.85
     parameters = rows * (dim or 100)
-    steps = settings.steps_for(int(given.sentences))
+    steps = settings.steps_for(int(given.sentences)) if settings.trains else 0
     share = settings.pairs_per_step(int(given.sentences)) / 1_024
     seconds = 1 + share * (4 + 1.35e-8 * steps * parameters) + 6e-6 * given.words
+    if settings.teacher is not None:  # words of some four tokens, and passages
+        body = sum(max(one.layers, 1) * 10 * one.dim**2 for one in inputs[1:] if one.form == "transformer")
+        read = min(given.tokens, 160 * settings.teacher_texts) + 4 * rows
+        seconds += 2 * body * read / 2e11 + 5e-8 * dim * min(given.words, 128 * settings.teacher_texts)
     size = Size(form="static", dim=dim, parameters=parameters)
     return Rule(f"train static/{settings.goal}", seconds, 450e6 + 42 * parameters, 4 * parameters, size)
 

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, read_batches
+from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, is_artifact, manifest_at, read_batches
 from wordpipe.encoders import sentence_transformers_files
-from wordpipe.errors import ArtifactError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError, WordpipeError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -40,7 +40,14 @@ from wordpipe.training.contrastive import (
     write_pair_text,
     write_ragged,
 )
-from wordpipe.training.contrastive.settings import DEFAULT_POOLING, ContrastiveSettings, EncoderSettings, Pooling
+from wordpipe.training.contrastive.settings import (
+    DEFAULT_POOLING,
+    IDLE_BESIDE_LAYER,
+    ContrastiveSettings,
+    EncoderSettings,
+    Pooling,
+    refuse_idle,
+)
 from wordpipe.training.settings import MaskedSettings
 
 Floats = npt.NDArray[np.float32]
@@ -79,8 +86,38 @@ def train_contrastive(tokens: PathLike, *, output: PathLike, run: RunOptions | N
         check_pairs(chosen)
         if chosen.teacher is not None:
             Artifact(chosen.teacher, ["model", "words"], verify=False).close()
-        _train(job, source, chosen)
+        if (resolved := _with_what_learns(chosen)).learn == "layer":
+            from wordpipe.stages.train.adapt import adapt
+
+            adapt(job, source, resolved)
+        else:
+            _train(job, source, resolved)
     return job.made
+
+
+def _with_what_learns(settings: ContrastiveSettings) -> ContrastiveSettings:
+    """Return the settings with what auto stands for: a layer alone behind an imported encoder, unless a length is given.
+
+    A few steps through all weights of an encoder that has seen a billion pairs cost hours and unteach as much as they teach.
+
+    Raises:
+        ConfigError: settings that a layer does not have.
+    """
+    if settings.learn != "auto":
+        return settings
+    learn: Literal["all", "layer"] = "all"
+    if (
+        settings.init is not None
+        and is_artifact(settings.init)
+        and not (settings.steps or settings.epochs or settings.minutes)
+    ):
+        learn = "layer" if manifest_at(settings.init).command == "import" else "all"
+    resolved = settings.model_copy(update={"learn": learn})
+    try:
+        refuse_idle(resolved, IDLE_BESIDE_LAYER)
+    except ValueError as error:
+        raise ConfigError(str(error), where="learn", got="auto", expected="all") from None
+    return resolved
 
 
 def _train(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:

@@ -1,7 +1,8 @@
 """`wordpipe train static`: tokens → model, a table of vectors whose sums encode texts.
 
 the rows     words of the text, or the tokenizer's tokens: `_words`, `_tokens`
-the start    word vectors, random directions, latent directions side by side: `_first_table`; or an earlier table
+the start    word vectors, random directions, latent directions side by side: `_first_table`; an earlier table; or what
+             another encoder teaches: `distil.py`
 the training `StaticLearner` of `training/contrastive`
 the folder   which sentence-transformers loads: `_write`
 """
@@ -30,6 +31,7 @@ from wordpipe.search import Analyser, recognised_language
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.train.contrastive import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids
+from wordpipe.stages.train.distil import teacher_table
 from wordpipe.stages.train.run import ending_of, train_on_pairs
 from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
@@ -92,6 +94,8 @@ def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None =
         check_pairs(chosen)
         if chosen.words is not None:
             Artifact(chosen.words, ["words"], verify=False).close()
+        if chosen.teacher is not None:
+            Artifact(chosen.teacher, ["model", "words"], verify=False).close()
         _train(job, source, chosen)
     return job.made
 
@@ -102,6 +106,7 @@ class _Units:
 
     Attributes:
         words: of each row.
+        spelled: how a text has each of them.
         ids_of: texts to rows.
         tokenizer_json: by which other programs find the rows.
         extra: rows after those of the words, which stay zero: the tokenizer's unknown word.
@@ -109,6 +114,7 @@ class _Units:
     """
 
     words: Sequence[str]
+    spelled: Sequence[str]
     ids_of: IdsOf
     tokenizer_json: bytes
     extra: int
@@ -125,15 +131,26 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
         column="word_ids" if settings.unit == "word" else "ids",
     )  # fmt: skip
     # the first table, and what it learns from
-    table_VD = _first_table(job, settings, units.words, text)
-    pairs = Pairs(text, settings, given=given)
+    table_VD = _first_table(job, source, settings, units, text)
+    job.counts |= {"words": len(units.words), "parameters": table_VD.size}
+    if settings.trains:
+        _learn(job, settings, table_VD, Pairs(text, settings, given=given), text)
+    # the finish of a table for similarity
+    if settings.goal == "similarity" and settings.teacher is None:
+        denies = {} if _is_english(units.words, settings.unit, text) else {"negation_weight": 0.0}
+        job.facts["finish"] = weights = settings.finish | denies
+        table_VD = Finish.of(units.words, weights, byte_level=units.byte_level).apply(table_VD, text)
+    _write(job, source, table_VD, units, settings)
+
+
+def _learn(job: Job, settings: StaticSettings, table_VD: Floats, pairs: Pairs, text: PairText) -> None:
+    """Train a static table on pairs, in place."""
     with job.announce_compilation():
         # the training, and what is said of it before the first step
         learner = StaticLearner(pairs, table_VD, settings, held_out=held_out_pairs(settings, text))
         training = pair_trainer(
             learner, settings, pairs.n_pairs, state_dir=job.partial, run_key=job.recipe, ending=ending_of(job)
         )
-        job.counts |= {"words": len(units.words), "parameters": table_VD.size}
         # how many passes over the sentences the steps are
         steps, at_once = training.plan.steps, training.plan.batch_size
         passes = f"{steps * at_once / pairs.n_pairs:,.3g} passes over the {pairs.n_pairs:,} sentences"
@@ -146,12 +163,6 @@ def _train(job: Job, source: Artifact, settings: StaticSettings) -> None:
             f"{training.length(f'{at_once:,} pairs')} ({passes})"
         )
         train_on_pairs(job, training, pairs)
-    # the finish of a table for similarity
-    if settings.goal == "similarity":
-        denies = {} if _is_english(units.words, settings.unit, text) else {"negation_weight": 0.0}
-        job.facts["finish"] = weights = settings.finish | denies
-        table_VD = Finish.of(units.words, weights, byte_level=units.byte_level).apply(table_VD, text)
-    _write(job, source, table_VD, units, settings)
 
 
 def _with_unit(source: Artifact, settings: StaticSettings) -> StaticSettings:
@@ -206,14 +217,17 @@ def _words(source: Artifact, min_count: int) -> _Units:
     def ids_of(texts: Sequence[str]) -> list[list[int]]:
         return [[row_of[word] for word in split(text) if word in row_of] for text in texts]
 
-    return _Units(words, ids_of, word_tokenizer(words, keep_case=keep_case), extra=1)
+    return _Units(words, words, ids_of, word_tokenizer(words, keep_case=keep_case), extra=1)
 
 
 def _tokens(source: Artifact) -> _Units:
     """Return the tokenizer's tokens as the rows of the static table."""
     data = source.read(TOKENIZER)
     tokenizer = open_tokenizer(data, where=str(source.path / TOKENIZER))
-    return _Units(_spelled(tokenizer), token_ids(tokenizer), data, extra=0, byte_level=is_byte_level(tokenizer))
+    tokens = _spelled(tokenizer)
+    decoded = tokenizer.decode_batch([[number] for number in range(len(tokens))], skip_special_tokens=True)
+    spelled = [text.strip().removeprefix("##") for text in decoded]
+    return _Units(tokens, spelled, token_ids(tokenizer), data, extra=0, byte_level=is_byte_level(tokenizer))
 
 
 def _write(
@@ -226,18 +240,20 @@ def _write(
     for name, content in files.items():
         job.write(name, content)
     job.facts |= {
-        "encoder": "static", "pooling": "mean", "goal": settings.goal, "pairs": pair_kinds(settings),
+        "encoder": "static", "pooling": "mean", "goal": settings.goal,
+        "pairs": pair_kinds(settings) if settings.trains else ["unknown"],
         "dim": dim, "unit": settings.unit, "keep_case": source.fact("keep_case", bool),
     }  # fmt: skip
 
 
-def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text: PairText) -> Floats:
+def _first_table(job: Job, source: Artifact, settings: StaticSettings, units: _Units, text: PairText) -> Floats:
     """Return the static table before its first step, (V, D).
 
     Args:
         job: what the settings name becomes its input.
+        source: the tokens.
         settings: which parts, and their weights.
-        words: V words or tokens.
+        units: V words or tokens.
         text: gives counts, and the words that occur together.
 
     Raises:
@@ -246,14 +262,20 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
         ArtifactError: a table of another unit.
     """
     # an earlier table, or the stems that parts are made of
+    words = units.words
     vectors = None if settings.words is None else _word_part(job, settings, words)
     if settings.init is not None:
         return _table_of(job, settings, words, text)
-    stems = _stem(words, settings.unit, text, stop_words=settings.word_weighting == "sif")([*words])
-    weights, of_stems = _weights(settings, stems, text)
-    # parts side by side: word vectors, lexical directions, latent directions
+    # parts side by side: what a teacher says, word vectors, lexical directions, latent directions
     parts: list[tuple[Floats, Floats, float]] = []
     share = settings.parts
+    if settings.teacher is not None:
+        taught = teacher_table(job, source, settings, text, units.spelled, units.ids_of)
+        parts.append((taught, np.ones(len(words), np.float32), 1.0))
+        if not (share.lexical or share.lsi):
+            return joined_parts(parts, text)
+    stems = _stem(words, settings.unit, text, stop_words=settings.word_weighting == "sif")([*words])
+    weights, of_stems = _weights(settings, stems, text)
     if vectors is not None and share.words:
         parts.append((near_their_stems(vectors, stems, text.counts), weights, share.words))
     if share.lexical:
@@ -279,7 +301,8 @@ def _first_table(job: Job, settings: StaticSettings, words: Sequence[str], text:
             hint="use --words WORDS, or set words_weight, lexical_weight or lsi_weight to a value above 0",
         )  # fmt: skip
     table_VD = joined_parts(parts, text)
-    return join_compounds(table_VD, words) if settings.goal == "search" and settings.unit == "word" else table_VD
+    joins = settings.goal == "search" and settings.unit == "word" and settings.teacher is None  # which knows compounds
+    return join_compounds(table_VD, words) if joins else table_VD
 
 
 def _weights(settings: StaticSettings, stems: Sequence[str], text: PairText) -> tuple[Floats, Floats]:

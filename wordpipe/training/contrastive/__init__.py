@@ -2,7 +2,9 @@
 
 Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
 words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values
-and its last ones), `static_learner`. Of a transformer: `transformer_learner`.
+and its last ones), `distillation` (first values that another
+encoder teaches), `static_learner`. Of a transformer: `transformer_learner`,
+and `linear_map` (a layer behind one whose weights rest).
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
 are left out, the learning rate.
@@ -13,7 +15,9 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.training.contrastive.distillation import distilled_table, held_words, nearness
     from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
+    from wordpipe.training.contrastive.linear_map import STEPS, Learned, learned_map
     from wordpipe.training.contrastive.pair_text import (
         FilePairs,
         PairText,

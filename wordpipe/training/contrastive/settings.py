@@ -309,6 +309,14 @@ class Table(Settings):
     init: Path | None = setting(
         None, "start from the table of this model (made by `train static`)", metavar="MODEL", artifact=("model",),
     )  # fmt: skip
+    teacher: Path | None = setting(
+        None, "make the table from this encoder (for example an imported one): texts get vectors near those of the "
+        "encoder; training on pairs follows only with --steps, --epochs or --minutes", metavar="MODEL",
+        artifact=("model", "words"),
+    )  # fmt: skip
+    teacher_texts: int = setting(
+        20_000, "maximum number of texts of the corpus that the teacher reads", ge=1, le=10_000_000, option=False,
+    )  # fmt: skip
 
 
 class Start(Settings):
@@ -317,6 +325,11 @@ class Start(Settings):
     init: Path | None = setting(
         None, "start from the weights of this model (made by `train mlm` or `train contrastive`)", metavar="MODEL",
         artifact=("model",), section="The transformer and its initial weights",
+    )  # fmt: skip
+    learn: Literal["auto", "all", "layer"] = setting(
+        "auto", "what learns; all: all weights of the model; layer: only a linear layer after the pooling, which takes "
+        "minutes and is left out if it finds held-out texts no better; auto: layer if --init is an imported encoder and "
+        "neither steps, epochs nor minutes is set, otherwise all", expert=True,
     )  # fmt: skip
     init_embeddings: Path | None = setting(
         None, "without --init: start with these token vectors (a words artifact or a static encoder, trained with "
@@ -368,6 +381,8 @@ class Start(Settings):
 
     @checked
     def _start_is_heard(self) -> None:
+        if self.learn == "layer" and self.init is None:
+            raise ValueError("learn = layer needs an encoder, but init is not set")
         refuse_idle(self, _IDLE_START)
 
 
@@ -390,13 +405,23 @@ class StaticSettings(Runs, Pace, Table, Contrast, FromPairs):
 
     @checked
     def _table_is_heard(self) -> None:
-        refuse_two_starts(self, "init", "words")
+        refuse_two_starts(self, "init", "words", "teacher")
         refuse_idle(self, _IDLE_TABLE)
 
     @property
+    def trains(self) -> bool:
+        """True if the table learns from pairs: one that is made from a teacher does so only if a length is given."""
+        return self.teacher is None or not (self.steps is None and self.epochs is None and self.minutes is None)
+
+    @property
     def parts(self) -> TableParts:
-        """The shares of the parts that the static table begins with: those given, else those of the goal."""
+        """The shares of the parts that the static table begins with: those given, else those of the goal.
+
+        A teacher's table has no other part beside it, unless it is asked for.
+        """
         usual = _PARTS[self.goal]
+        if self.teacher is not None:
+            usual = usual._replace(lexical=0.0, lsi=0.0)
         return TableParts(
             usual.words if self.words_weight is None else self.words_weight,
             usual.lexical if self.lexical_weight is None else self.lexical_weight,
@@ -468,6 +493,10 @@ _IDLE_PACE: tuple[Idle, ...] = (
     (("decay",), lambda one: one.schedule != "wsd", "only schedule = wsd uses decay"),
     (("min_lr_frac",), lambda one: one.schedule == "constant", "schedule = constant never lowers the learning rate"),
 )
+_TRAINING = (
+    "pairs", "batch_size", "lr", "warmup", "schedule", "temperature", "false_negatives", "max_similarity",
+    *(f"pair_{kind}" for kind in ("neighbour", "crop", "title", "deletion", "file")),
+)  # fmt: skip
 _IDLE_TABLE: tuple[Idle, ...] = (
     (
         ("lexical_weight", "lexical_dim", "lsi_weight", "lsi_dim", "weighting", "sif_a"),
@@ -475,6 +504,13 @@ _IDLE_TABLE: tuple[Idle, ...] = (
         "with init, the initial table comes from the init model",
     ),
     (("words_weight",), lambda one: one.words is None, "no words artifact is given"),
+    (("teacher_texts",), lambda one: one.teacher is None, "no teacher is given"),
+    (
+        _TRAINING,
+        lambda one: not one.trains,
+        "a table from a teacher is trained on pairs only with steps, epochs or minutes",
+    ),
+    (_FINISH, lambda one: one.teacher is not None, "a table from a teacher does not change after the training"),
     (("lexical_dim",), lambda one: not one.parts.lexical, "lexical_weight is 0"),
     (("lsi_dim",), lambda one: not one.parts.lsi, "lsi_weight is 0"),
     (_FINISH, lambda one: one.goal == "search", "with goal = search, the table does not change after the training"),
@@ -486,7 +522,15 @@ _IDLE_TABLE: tuple[Idle, ...] = (
     (("min_count",), lambda one: one.unit == "token", "with unit = token, every token of the tokenizer has a vector"),
     (("sif_a",), lambda one: one.word_weighting == "idf", "the weights of words are idf (sif_a needs weighting = sif)"),
 )
+_OF_ALL = (
+    *_TRAINING, "epochs", "minutes", "weight_decay", "clip", "dtype", "dropout", "pooling", "longest", "teacher",
+    "pair_dropout", "valid_pairs", "eval_every",
+)  # fmt: skip
+IDLE_BESIDE_LAYER: tuple[Idle, ...] = (
+    (_OF_ALL, lambda one: one.learn == "layer", "only a linear layer learns (use learn = all to train all weights)"),
+)
 _IDLE_START: tuple[Idle, ...] = (
+    *IDLE_BESIDE_LAYER,
     (("teacher_weight", "teacher_temperature"), lambda one: one.teacher is None, "no teacher is given"),
     (("sif_a",), lambda one: one.pooling == "mean", "with pooling = mean, all tokens have the same weight"),
     (
