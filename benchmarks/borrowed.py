@@ -22,6 +22,8 @@ FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
                 documents of each collection, in defaults alone; with `--model2vec`, a folder that model2vec distilled from the
                 same encoder; each table's share of what the encoder brings above BM25, in the mean; texts/s of both, by
                 processor time
+    adapted     the same systems with what `train contrastive --init` makes of the encoder and the documents, in defaults alone
+                (a layer behind it), and with the table that this one teaches
     alike       the sets of --sts with the table that `train static --goal similarity --teacher` makes of the documents (parted
                 by empty lines) of --texts
 
@@ -61,7 +63,7 @@ from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages import bundled_encoder, open_collection, open_encoder
 
 RESULTS = Path(__file__).parent.absolute() / "results"
-PARTS = ("speed", "sts", "retrieval", "distilled", "alike")
+PARTS = ("speed", "sts", "retrieval", "distilled", "adapted", "alike")
 SYSTEMS = ("bm25", "bm25_twice", "dense", "rrf", "hybrid", "random", "without")
 AGREE, FASTER = 1e-5, 1.4
 RRF = 60  # Cormack, Clarke and Büttcher 2009
@@ -75,7 +77,7 @@ def main() -> int:
         model = Path(work) / "model"
         wordpipe.import_words(args.encoder, output=model)
         parts: dict[str, Any] = {"speed": speed, "sts": sts, "retrieval": retrieval, "distilled": distilled}
-        parts["alike"] = alike
+        parts |= {"alike": alike, "adapted": adapted}
         found = {part: parts[part](model, args) for part in args.parts}
     misses = []
     if "speed" in found:
@@ -246,8 +248,8 @@ def distilled(model: Path, args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _taught(folder: Path, model: Path, scratch: Path, given: dict[str, Any]) -> Path:
-    """A table that the encoder taught on the documents of a collection."""
+def _tokens_of(folder: Path, scratch: Path) -> Path:
+    """The tokens of a collection's documents; queries and judgements stay unseen."""
     collection = open_collection(folder)
     scratch.mkdir()
     with (scratch / "documents.jsonl").open("w", encoding="utf-8") as file:
@@ -256,9 +258,34 @@ def _taught(folder: Path, model: Path, scratch: Path, given: dict[str, Any]) -> 
             if record["text"].strip():
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
     wordpipe.ingest(scratch / "documents.jsonl", output=scratch / "corpus")
-    wordpipe.tokenize(scratch / "corpus", output=scratch / "tokens")
-    made = wordpipe.train_static(scratch / "tokens", output=scratch / "model", goal="search", teacher=model, **given)
-    return Path(made.path)
+    return Path(wordpipe.tokenize(scratch / "corpus", output=scratch / "tokens").path)
+
+
+def _taught(folder: Path, model: Path, scratch: Path, given: dict[str, Any]) -> Path:
+    """A table that the encoder taught on the documents of a collection."""
+    tokens = _tokens_of(folder, scratch)
+    return Path(wordpipe.train_static(tokens, output=scratch / "model", goal="search", teacher=model, **given).path)
+
+
+def adapted(model: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of the encoder with a layer that learned the documents, and of the table that this one taught."""
+    given = {"threads": args.threads}
+    sides: dict[str, dict[str, Any]] = {"adapted": {}, "adapted, distilled": {}}
+    for folder in args.retrieval:
+        with tempfile.TemporaryDirectory() as work:
+            tokens = _tokens_of(folder, Path(work) / folder.name)
+            layered = wordpipe.train_contrastive(tokens, output=Path(work) / "adapted", init=model, **given)
+            table = wordpipe.train_static(tokens, output=Path(work) / "table", goal="search", teacher=layered, **given)
+            for side, made in zip(sides, (layered, table), strict=True):
+                with Artifact(made.path, ["model"]) as artifact:
+                    scores = _scores(open_encoder(artifact, EmbedSettings.make(given | {"dtype": args.dtype})), folder)
+                line: dict[str, Any] = {
+                    name: round(100 * float(values_Q.mean()), 2) for name, values_Q in scores.items()
+                }
+                line |= {"steps": layered.counts["steps"], "held_out": layered.metrics} if side == "adapted" else {}
+                sides[side][folder.name] = line
+                print(folder.name, side, json.dumps(line), flush=True)
+    return {side: {"ndcg_at_10": lines, "mean": _mean([*lines.values()])} for side, lines in sides.items()}
 
 
 def alike(model: Path, args: argparse.Namespace) -> dict[str, Any]:

@@ -58,13 +58,13 @@ def distilled_table(
         watch: is told the share that is done.
     """
     first_VD = words_VD * weights_V[:, None]
-    table_VD, ridge_V = first_VD, np.float32(_RIDGE) / np.square(weights_V)
+    table_VD, ridge_V = first_VD, (_RIDGE / np.square(weights_V)).astype(np.float32)
     for round_ in range(_ROUNDS):
         length_N = np.linalg.norm(held_NV @ table_VD, axis=1)
         some_N = length_N > _LEAST
         scaled_NV = diags_array(np.where(some_N, 1 / np.maximum(length_N, _LEAST), 0).astype(np.float32)) @ held_NV
         table_VD = _solved(
-            scaled_NV.tocsr(), taught_ND * some_N[:, None], ridge_V, first_VD, table_VD,
+            scaled_NV.tocsr(), np.where(some_N[:, None], taught_ND, np.float32(0)), ridge_V, first_VD, table_VD,
             lambda done, before=round_: watch((before + done) / _ROUNDS),  # type: ignore[misc]
         )  # fmt: skip
     return table_VD
