@@ -90,6 +90,7 @@ def which_encoder() -> str:
             f"nDCG@10 {100 * _left_out(retrieval):.1f}; BM25 {100 * retrieval['mean']['bm25']:.1f}, "
             f"BM25 searched twice {100 * retrieval['controls']['mean']['bm25_twice']:.1f}",
         ],
+        *_brought_encoders(static, f"{rate['6x384']:,.0f}"),
         [
             "to compare sentences, find duplicates", "`train static --goal similarity`", static,
             f"Spearman {found:.1f}, TF-IDF {floor:.1f}",
@@ -103,6 +104,16 @@ def which_encoder() -> str:
         ["to translate, to write titles or answers", "`train seq2seq`", "–", _translation_quality()],
     ]  # fmt: skip
     return table(["you want", "take", "texts/s, 2 cores", "worth"], rows)
+
+
+def _brought_encoders(static: str, transformer: str) -> list[list[str]]:
+    """What an encoder that others trained is worth, and a table that it taught, which are as fast as others of their kinds."""
+    found = result("borrowed")["distilled"]
+    worth = [f"nDCG@10 {found[side]['mean']['hybrid']:.1f}" for side in ("teacher", "distilled")]
+    return [
+        ["the same with an encoder from elsewhere", "`import FOLDER`", transformer, worth[0]],
+        ["a table that such an encoder taught", "`train static --teacher`", static, worth[1]],
+    ]
 
 
 def _translation_quality() -> str:
