@@ -374,6 +374,17 @@ def test_settings_of_words_are_refused(bert: dict[str, bytes], tmp_path: Path) -
         imported(imported(folder))
 
 
+def test_the_root_of_a_folder_may_be_a_point(bert: dict[str, bytes], tmp_path: Path) -> None:
+    plain = modules("Pooling")
+    pointed = {"modules.json": plain["modules.json"].replace(b'"path": ""', b'"path": "."')}
+    assert pointed != plain
+    one, other = (
+        vectors_of(imported(files(bert | listed, tmp_path / name / "folder")))
+        for name, listed in (("plain", plain), ("pointed", pointed))
+    )
+    np.testing.assert_array_equal(one, other)
+
+
 def test_trainings_start_from_it_and_learn_from_it(bert: dict[str, bytes], tmp_path: Path) -> None:
     artifact = imported(files(bert | modules("Pooling"), tmp_path / "folder"))
     (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS * 12))

@@ -263,7 +263,8 @@ def _listed(read: Read) -> list[tuple[str, str]]:
         kind, path = (read_fact(one, name, str, MODULES_FILE) for name in ("type", "path"))
         if not kind.startswith("sentence_transformers."):
             raise _refusal(kind, MODULES_FILE, "a module of sentence-transformers, because wordpipe runs no other code")
-        found.append((kind.rpartition(".")[2], path and f"{path.strip('/')}/"))
+        root = path.strip("/")
+        found.append((kind.rpartition(".")[2], "" if root in ("", ".") else f"{root}/"))  # model2vec says "."
     return found
 
 
