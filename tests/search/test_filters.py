@@ -346,3 +346,17 @@ def test_names_that_differ_in_capitals_are_told_apart_or_refused():
         with pytest.raises(ConfigError, match=says) as caught:
             asked(condition)
     assert "Year" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("price > 1400", [1, 4]), ("price + 1 <= 21", [0, 3]), ("price between 20 and 1500 and kind = 'b'", [1, 3]),
+        ("price > '2'", [0, 3]), ("price = 20", [0, 3]), ("price like '2%'", [0, 3]), ("price is null", [5]),
+    ],
+)  # fmt: skip
+def test_texts_that_are_all_numbers_are_compared_as_numbers_where_a_number_asks_for_them(condition, expected):
+    prices = ["20", "1450.5", "", "20", "1490", None]
+    table = pa.table({"row": range(6), "price": pa.array(prices), "kind": pa.array(["a", "b"] * 3)})
+    found = rows_where(condition, table.schema, lambda names: table.select([*names]).to_batches(), 6)
+    assert np.flatnonzero(found).tolist() == expected

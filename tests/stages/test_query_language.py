@@ -143,3 +143,26 @@ def test_an_id_that_is_typed_is_the_record_that_has_it(index, tmp_path):
     with wordpipe.open(tmp_path / "index") as opened:
         assert [hit["id"] for hit in opened.query("12")] == [7]  # a number that the texts have
         assert [hit["id"] for hit in opened.query("31")] == [31]
+
+
+def test_an_unfinished_id_and_a_field_as_it_is_shown_and_operators_that_leave_all_out(tmp_path, cli):
+    some = [
+        {"id": "OPS-4711", "host": "db-07", "text": "The disk is full."},
+        {"id": "OPS-4712", "host": "web 01", "text": "Pages load slowly."},
+        {"id": "WEB-1", "host": "db-08", "text": "Users need a pump.", "price": "20"},
+    ]
+    wordpipe.ingest(some, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", language="english")
+    with wordpipe.open(tmp_path / "index") as opened:
+        for query, ids in {
+            "ops-47": ["OPS-4711", "OPS-4712"], "OPS-4712": ["OPS-4712"], "host: db-07": ["OPS-4711"],
+            'host: "web 01" pages': ["OPS-4712"], "host:": [],
+        }.items():  # fmt: skip
+            assert [hit["id"] for hit in opened.query(query)] == ids, query
+        (found,) = opened.query_all(["ops-47"], 10, QueryOptions())
+        assert found.remarks == ["no record has the id ops-47; these ids begin so; --exact searches for the words"]
+    said = cli("query", tmp_path / "index", "pump -users")
+    assert said.code == 1
+    assert "the only row with the words of the query does not fulfil its operators" in said.err
+    shown = cli("query", tmp_path / "index", "pump", "--sort", "price:desc", "--format", "plain").out
+    assert "price 20" in shown

@@ -30,7 +30,7 @@ from wordpipe.cli.input_lines import (
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
-from wordpipe.search.settings import QueryOptions
+from wordpipe.search.settings import QueryOptions, sort_key
 from wordpipe.storage import url_of
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ def _answer(
     """Print the answers to queries, or the rows of which a condition alone is true; return how many have any."""
     from wordpipe.stages import OpenIndex, QueryResult
 
-    answers = Answers(form, opened, titled=titled, shown=named_fields(options.where), explained=options.explain)
+    by = [sort_key(options.sort)[0] if options.sort else None, options.newer_better, options.boost]
+    shown = [*named_fields(options.where), *(name for name in by if name)]
+    answers = Answers(form, opened, titled=titled, shown=shown, explained=options.explain)
     answered, ask = 0, partial(opened.query_all, k=k, options=options)
     if asked is None:
         assert isinstance(opened, OpenIndex)

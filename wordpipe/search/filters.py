@@ -5,7 +5,7 @@ have room, and its time has an end. The database stays open for the next conditi
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock, Timer
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from wordpipe.search.conditions import TABLE, fit_hint, locked_database, misfit, not_a_condition, understood
 from wordpipe.search.field_columns import FieldColumns
 from wordpipe.search.knn import Mask
+from wordpipe.search.matching import number_in
 
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.05 s
 
@@ -71,13 +72,14 @@ class RowFilter:
         number = "row".ljust(1 + max(map(len, [condition, *schema.names])), "_")
         kinds = self._kinds(named, number)
         try:
-            with _registered(self._database, self._rows_of(kinds)):
-                (kind,) = self._database.sql(f"SELECT ({condition}\n) FROM {TABLE}").types  # noqa: S608
-                if str(kind) != "BOOLEAN":
-                    raise not_a_condition(condition, f"a value of type {kind}, which is not true or false")
-                select = f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)'  # noqa: S608
-                with _ended_after(self._database, self._seconds):
-                    return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
+            try:
+                return self._true_of(condition, number, self._rows_of(kinds))
+            except (duckdb.BinderException, duckdb.ConversionException):  # which a text beside a number raises
+                if (table := self._with_numbers(kinds)) is None:
+                    raise
+                with suppress(duckdb.Error):
+                    return self._true_of(condition, number, table)
+                raise
         except duckdb.InterruptException:
             self.close()
             raise misfit(condition, f"no result after {self._seconds:g} seconds", schema) from None
@@ -86,6 +88,25 @@ class RowFilter:
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
             raise misfit(condition, reason, schema, fit_hint(condition, reason, tree, schema, batches)) from None
+
+    def _true_of(self, condition: str, number: str, rows: pa.Table | pa.RecordBatchReader) -> npt.NDArray[np.integer]:
+        """Return the numbers of the rows of which a condition is true, by their column `number`."""
+        with _registered(self._database, rows):
+            (kind,) = self._database.sql(f"SELECT ({condition}\n) FROM {TABLE}").types  # noqa: S608
+            if str(kind) != "BOOLEAN":
+                raise not_a_condition(condition, f"a value of type {kind}, which is not true or false")
+            select = f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)'  # noqa: S608
+            with _ended_after(self._database, self._seconds):
+                return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
+
+    def _with_numbers(self, kinds: pa.Schema) -> pa.Table | None:
+        """Return the rows with columns of texts that are all numbers, or empty, as numbers; None if there are none."""
+        table, has_some = self._rows_of(kinds), False
+        if isinstance(table, pa.Table):
+            for place, name in enumerate(kinds.names[:-1]):
+                if (numbers := _as_numbers(table.column(name))) is not None:
+                    table, has_some = table.set_column(place, name, numbers), True
+        return table if has_some else None
 
     def _kinds(self, named: list[str], number: str) -> pa.Schema:
         """Return the columns that a condition names, and the number of a row, of 32 bits where these are enough."""
@@ -101,6 +122,21 @@ class RowFilter:
         if self._numbers is None:
             self._numbers = _numbers(0, n, kind)
         return pa.table([*table.columns, self._numbers], names=[*named, number])
+
+
+def _as_numbers(values: pa.ChunkedArray) -> pa.Array | None:
+    """Return a column of texts as numbers, null for an empty one; None if a text is none, or none is there."""
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not pa.types.is_string(kind):
+        return None
+    coded = values.combine_chunks()
+    coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    numbers = [number_in(text) for text in texts]
+    if not any(texts) or any(text and number is None for text, number in zip(texts, numbers, strict=True)):
+        return None
+    is_whole = all(number is None or (isinstance(number, int) and abs(number) < 1 << 63) for number in numbers)
+    return pa.array(numbers, pa.int64() if is_whole else pa.float64()).take(coded.indices)
 
 
 @contextmanager

@@ -282,6 +282,14 @@ class _Lexer:
 
     def _field(self, at: int, value_at: int, name: str, kind: FieldKind) -> tuple[_Item, int]:
         """Return the field whose name begins at `at` and whose value begins at `value_at`, and where the value ends."""
+        # a space behind the colon, as an answer shows a field
+        spaced = len(self._query) - len(self._query[value_at:].lstrip())
+        if spaced > value_at and (
+            self._query[spaced : spaced + 1].isalnum() or self._query[spaced : spaced + 1] in _CLOSING
+        ):
+            item, end = self._field(at, spaced, name, kind)
+            if item.kind == "field":
+                return item, end
         quoted = self._query[value_at : value_at + 1] in _CLOSING and self._phrase(value_at)
         if quoted and quoted[0] is not None:
             value, end = quoted[0], quoted[1]

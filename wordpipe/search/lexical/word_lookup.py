@@ -53,6 +53,11 @@ class WordLookup:
         """True if the word stands in any of the texts or fields, in whatever form; stop words stand in none."""
         return any(self._number_of(stem) >= 0 for stem in self.analyser(word))
 
+    def has_name(self, name: str) -> bool:
+        """True if a word, or what signs join, stands somewhere as a whole, and not only its parts."""
+        forms = [form for run in self.analyser.runs(name) for form in self.analyser.of_run(run)]
+        return bool(forms) and self._number_of(max(forms, key=lambda form: form.end - form.start).term) >= 0
+
     def stands_in_text(self, word: str) -> bool:
         """True if the word stands in any of the texts, not in fields alone."""
         numbers = (self._number_of(stem) for stem in self.analyser(word))

@@ -27,7 +27,7 @@ from wordpipe.search import (
     texts_in,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.search.row_facts import fields_used, rows_of_id, searched_columns
+from wordpipe.stages.search.row_facts import fields_used, rows_of_begun_id, rows_of_id, searched_columns
 
 Mask = npt.NDArray[np.bool_]
 
@@ -102,6 +102,9 @@ class AskedRows:
         if (with_id := self._with_id(text.strip())) is not None:
             remark = f"this is the record with the id {text.strip()}; --exact searches for the words"
             return Asked(text, "", rows=with_id, remarks=(remark,))
+        if (begun_N := self._with_begun_id(text.strip())) is not None:
+            remark = f"no record has the id {text.strip()}; these ids begin so; --exact searches for the words"
+            return Asked(text, "", rows=begun_N, remarks=(remark,))
         also = self._other_names if ":" in text else None
         question = read_question(text, self.fields, also=also, is_unfinished=options.prefix)
         fixed = {word.lower() for part in question.fixed for word in part.split()}
@@ -139,6 +142,15 @@ class AskedRows:
             return None
         found_N = rows_of_id(self.field_values("id"), text)
         return _first_alone(found_N) if found_N.any() else None
+
+    def _with_begun_id(self, text: str) -> Mask | None:
+        """Return the rows of records whose ids begin with a name with a digit that stands nowhere; None if there are none."""
+        if "id" not in self.fields or len(text) < _LEAST_BEGUN or not _ID.fullmatch(text) or text.isdecimal():
+            return None
+        if self.lexical.has_name(text):
+            return None
+        found_N = rows_of_begun_id(self.field_values("id"), text)
+        return found_N if found_N.any() else None
 
     def _unfinished(self, question: Question, *, still_typed: bool) -> tuple[str, list[str]]:
         """Return the finished words of a question, and the beginnings of words.

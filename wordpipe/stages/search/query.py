@@ -316,10 +316,10 @@ class OpenTextIndex(OpenIndex):
             what = f"nothing was found: {shortened(asked, _SHOWN)} is so common that it is not searched"
             hint = "use more words; to list the texts that contain the words, put them into quotes: '\"…\"'"
             return NothingFound(what, hint=hint)
-        # The operators of the query allow no row.
-        if asked.strip() and (found := self.asked(printable(asked), options)).rows is not None and not found.rows.any():
-            what = "nothing was found: no row fulfils all operators of the query"
-            return NothingFound(what, hint="leave out an operator; --exact searches for the words without operators")
+        # The operators of the query allow no row, or none that has its words.
+        if asked.strip() and (why := self._left_out(asked, options)):
+            hint = "leave out an operator; --exact searches for the words without operators"
+            return NothingFound(f"nothing was found: {why}", hint=hint)
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self.mode(options), self.allowed(options)
         if allowed is not None and options.where is not None:
@@ -342,6 +342,21 @@ class OpenTextIndex(OpenIndex):
                 what, got=options.where, hint="try other words, or search by words, with --mode lexical"
             )
         return super().nothing_found(options, asked)
+
+    def _left_out(self, text: str, options: QueryOptions) -> str:
+        """Return how the operators of a query leave out all rows that have its words; "" where they do not."""
+        asked = self.asked(printable(text), options)
+        if asked.rows is None:
+            return ""
+        if not asked.rows.any():
+            return "no row fulfils all operators of the query"
+        held_N = rows_holding(self.lexical, asked)
+        if held_N is None or (held_N & asked.rows).any():
+            return ""
+        rows = "the only row" if held_N.sum() == 1 else f"none of the {held_N.sum():,} rows"
+        return (
+            f"{rows} with the words of the query {'does not fulfil' if held_N.sum() == 1 else 'fulfils'} its operators"
+        )
 
     def mode(self, options: QueryOptions) -> SearchMode:
         """Return the mode of queries whose words all have vectors."""

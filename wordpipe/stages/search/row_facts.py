@@ -352,6 +352,15 @@ def rows_of_id(ids: pa.ChunkedArray, record_id: str) -> Mask:
     return found_N
 
 
+def rows_of_begun_id(ids: pa.ChunkedArray, beginning: str) -> Mask:
+    """Return the rows of records whose id begins like this, in small letters or capitals, (N,)."""
+    import pyarrow.compute as pc
+
+    begin = pc.starts_with(ids.cast(pa.string()), beginning, ignore_case=True)
+    found_N: Mask = begin.fill_null(False).to_numpy()
+    return found_N
+
+
 def fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
     """Return the fields of records that became text, title and id of the rows of an opened index, or of a corpus.
 
