@@ -53,6 +53,12 @@ def test_text_that_names_no_field_is_text(text):
         ("text\tyear\nA, b.\t3\n", "tsv"),
         ('text,n\n"A, b.",3\n', "csv"),
         ('{"text": "A."}\nprose\n', "txt"),
+        ("name,city,unit price\nA,B,3\nC,,4\n", "csv"),  # a clear header of three columns, and rows
+        ("name;city;price\nA;B, b;3\nC;D;4\n", "csv"),
+        ("name\tcity\tprice\nA\tB\t3\nC\tD\t4\n", "tsv"),
+        ("name,city\nA,B\nC,D\n", "txt"),
+        ("name,city,price\nA,B,3\n", "txt"),
+        ("Anna, Bert, Carl\nthe sun, the moon, the stars\nwe saw, we came, we won\n", "txt"),
         ("{\n", "txt"),
         ("[1, 2]\n", "txt"),
         ('{"text": "A."}\n{"text": "cut off he', "txt"),

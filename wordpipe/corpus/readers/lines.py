@@ -27,6 +27,9 @@ _JSON = json.JSONDecoder(object_pairs_hook=without_repeats)
 _SAID_DELIMITER = re.compile(
     r'"?sep=(\\t|[^\w\s"]|\t)"?[ \t]*\n?\Z', re.IGNORECASE
 )  # a first line that Excel reads and writes
+_COLUMN = re.compile(
+    r"[^\W\d][\w.-]*(?: [\w.-]+){0,3}"
+)  # the name of a column; behind the comma of a sentence stands a space
 _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]', re.IGNORECASE)
 
 
@@ -86,11 +89,13 @@ def _is_object(line: str) -> bool:
 
 
 def _is_table(rows: list[list[str]], settings: IngestSettings) -> bool:
-    """True if the first row is a header that names the text field, and the others have as many cells."""
-    text_field = TEXTS[0] if settings.text_field == AUTO else settings.text_field
-    if len(rows) < 2 or len(rows[0]) < 2 or text_field not in rows[0] or len(set(rows[0])) < len(rows[0]):
+    """True if the first row is a header, which names the text field or three columns, and the others have as many cells."""
+    head = rows[0] if rows else []
+    if len(rows) < 2 or len(head) < 2 or len({*head}) < len(head) or any(len(row) != len(head) for row in rows):
         return False
-    return all(len(row) == len(rows[0]) for row in rows)
+    if settings.text_field != AUTO:
+        return settings.text_field in head
+    return TEXTS[0] in head or (len(rows) > 2 and len(head) > 2 and all(map(_COLUMN.fullmatch, head)))
 
 
 def _has_columns(rows: list[list[str]], settings: IngestSettings) -> bool:
@@ -110,14 +115,9 @@ def _counting_lines(blocks: Iterator[bytes], source: Source) -> Iterator[bytes]:
 
 
 def text_records(
-    lines: Iterable[tuple[int, str]],
-    *,
-    source: str,
-    documents: Literal["file", "block", "line"],
-    first_line_title: bool,
-    newline: Newline,
-    max_bytes: int,
-) -> Iterator[Record]:
+    lines: Iterable[tuple[int, str]], *, source: str, documents: Literal["file", "block", "line"], first_line_title: bool,
+    newline: Newline, max_bytes: int,
+) -> Iterator[Record]:  # fmt: skip
     r"""Yield records of numbered lines of plain text; a record beyond `max_bytes` is given in parts as it grows.
 
     Args:
