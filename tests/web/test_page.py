@@ -60,7 +60,7 @@ def get(client, **params):
     assert "unsafe" not in reply.headers["Content-Security-Policy"]
     page = Parsed(reply.text)
     assert [one for one in page.elements if one[0] == "script"] == [
-        ("script", {"type": "module", "src": "/static/main.js"})
+        ("script", {"type": "module", "src": "./static/main.js"})
     ]
     assert not [key for _, given in page.elements for key in given if key.startswith("on") or key == "style"]
     return page
@@ -73,7 +73,7 @@ def test_answers_without_a_script(client):
     assert len(page.all("li", **{"class": "hit"})) == 10
     assert page.all("mark")
     assert "more like this" in page.text
-    like = next(given["href"] for given in page.all("a") if "similar=" in given.get("href", ""))
+    like = next(given["href"] for given in page.all("a") if "similar_id=" in given.get("href", ""))
     again = Parsed(client.get(like).text)
     assert len(again.all("li", **{"class": "hit"})) == 10
 
@@ -263,10 +263,14 @@ def test_the_files_of_the_page(client):
         reply = client.get(f"/static/{name}")
         assert reply.status_code == 200
         assert reply.headers["Content-Type"].startswith(kind)
+        packed = client.get(f"/static/{name}", headers={"Accept-Encoding": "identity"})
+        assert (packed.content, packed.headers["ETag"]) == (reply.content, reply.headers["ETag"])
+        known = client.get(f"/static/{name}", headers={"If-None-Match": reply.headers["ETag"]})
+        assert (known.status_code, known.content) == (304, b"")
     for name in ("nonsense.js", "../__init__.py", "..%2f__init__.py", "", "main.js/x"):
         assert client.get(f"/static/{name}").status_code == 404
     for name in ("main", "results", "filters", "why", "state", "dom"):
-        script = PAGE.static(f"{name}.js")[0].decode()
+        script = PAGE.static(f"{name}.js").data.decode()
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://", script
         )
@@ -276,7 +280,7 @@ def test_an_index_is_kept_by_every_tab_and_never_taken_for_another(serving, buil
     client = serving(f"notes={built / 'index'}", f"records={records}", built / "words", built / "model", page=PAGE)
     for tab in ({}, {"tab": "words", "word": "water"}, {"tab": "model"}, {"tab": "about", "doctor": "words"}):
         page = get(client, index="records", **tab)
-        links = [one["href"] for one in page.all("a") if one.get("href", "").startswith("/?tab=")]
+        links = [one["href"] for one in page.all("a") if one.get("href", "").startswith("./?tab=")]
         assert links
         assert all("index=records" in link for link in links), links
         for form in page.all("form"):
@@ -284,7 +288,42 @@ def test_an_index_is_kept_by_every_tab_and_never_taken_for_another(serving, buil
     strange = get(client, index="<nope>", q="salt")
     assert "This server has no index named <nope>." in strange.text
     assert not strange.all("li")
-    assert {"/?q=salt&index=notes", "/?q=salt&index=records"} <= {one.get("href") for one in strange.all("a")}
+    assert {"./?q=salt&index=notes", "./?q=salt&index=records"} <= {one.get("href") for one in strange.all("a")}
+
+
+def test_like_a_record_by_its_id(client):
+    page = get(client, index="records", q="salt bread")
+    links = [one["href"] for one in page.all("a") if "similar_id=" in one.get("href", "")]
+    assert links
+    assert "similar=" not in "".join(links)
+    like = get(client, index="records", similar_id="r-2")
+    rows = client.get("/similar", params={"id": "r-2", "index": "records", "format": "json"}).json()["hits"]
+    assert len(like.all("li", **{"class": "hit"})) >= 1
+    assert str(rows[0]["id"]) in like.text
+
+
+def test_every_address_of_the_page_is_relative_so_that_a_proxy_may_add_a_prefix(client):
+    for tab in (
+        {"q": "salt"},
+        {"tab": "words", "word": "water"},
+        {"tab": "model"},
+        {"tab": "about", "doctor": "words"},
+    ):
+        page = get(client, **tab)
+        for name, key in (("a", "href"), ("link", "href"), ("script", "src"), ("form", "action")):
+            given = [one[key] for one in page.all(name) if key in one]
+            assert all(one.startswith(("./", "#")) for one in given), given
+    for name in ("main", "state"):
+        code = re.sub(r"//.*", "", PAGE.static(f"{name}.js").data.decode())
+        assert not re.search(r'[("\'`]/[a-z?]', code)
+
+
+def test_tabs_and_title_keep_the_question(client):
+    page = get(client, q="salt bread")
+    tabs = [one["href"] for one in page.all("a") if one.get("href", "").startswith("./?tab=")]
+    assert tabs
+    assert all("q=salt+bread" in one for one in tabs)
+    assert "<title>salt bread · wordpipe</title>" in client.get("/", params={"q": "salt bread"}).text
 
 
 def test_a_text_that_goes_on_has_the_direction_of_its_letters(client):

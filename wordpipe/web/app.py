@@ -117,11 +117,18 @@ class Application:
 
     async def static(self, request: Request) -> Response:
         """Return a file of the page: a script, the style, the icon."""
-        found: tuple[bytes, str] | None = self._page.static(request.path_params["name"])
+        found = self._page.static(request.path_params["name"])
         if found is None:
             raise Refused(404, "unknown file")
-        headers = {"Content-Security-Policy": API_POLICY, "Content-Type": found[1], "Cache-Control": "no-cache"}
-        return Response(found[0], headers=headers)
+        headers = {
+            "Content-Security-Policy": API_POLICY, "Content-Type": found.media, "Cache-Control": "no-cache",
+            "ETag": found.etag, "Vary": "Accept-Encoding",
+        }  # fmt: skip
+        if found.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(found.packed, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(found.data, headers=headers)
 
     def _asker(self, request: Request) -> Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]:
         """Return a function that asks a GET endpoint within the application: path and parameters → status, JSON."""

@@ -49,8 +49,11 @@ def joined(inner: Inner) -> Markup:
     return Markup("".join(map(joined, inner)))
 
 
-def url(path: str = "/", /, **params: Any) -> str:
-    """Return the URL of a view, or of an endpoint; what is empty is left out."""
+def url(path: str = "./", /, **params: Any) -> str:
+    """Return the URL of a view, or of an endpoint; what is empty is left out.
+
+    It goes from the page on, which may have a prefix behind a proxy.
+    """
     given = {name: value for name, value in params.items() if value not in (None, "", [], False)}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
@@ -107,9 +110,10 @@ def text_form(
     text = params.get(ability, "")[:10_000]
     field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
     return tag(
-        "form", hidden(tab="model", index=params.get("index")), tag("label", label, for_=ability), field,
+        "form", hidden(tab="model", index=params.get("index"), q=params.get("q")), tag("label", label, for_=ability), field,
         tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"), more,
-            tag("button", button, type="submit"), class_="options"), action=f"/#{ability}", method="get", data_ability=ability,
+            tag("button", button, type="submit"), class_="options"),
+        action=f"./#{ability}", method="get", data_ability=ability,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
-Its parameters are `q`, or `similar` (a row); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1:
-one row of each document), `where` (a condition), `f`: chosen values as JSON, [["lang", "de"], …], of which those of one column
-are alternatives; and what weighs the rows, `newer_better`, `half_life`, `boost`. The script knows the same.
+Its parameters are `q`, or `similar` (a row), or `similar_id` (the id of a record); `index`, `k`, `mix` (auto, or 0, words
+alone, to 10, vectors alone), `docs` (1: one row of each document), `where` (a condition), `f`: chosen values as JSON,
+[["lang", "de"], …], of which those of one column are alternatives; and what weighs the rows, `newer_better`, `half_life`,
+`boost`. The script knows the same.
 """
 
 import json
@@ -34,6 +35,7 @@ _VALUES = 8  # of a filter
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
 _MAX_CHOSEN = 64  # values of filters in a URL
+_EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 
 Chosen = list[tuple[str, Any]]
 
@@ -60,11 +62,12 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     chosen = read_chosen(params.get("f", ""))
     narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
-    counted = {} if params.get("similar") or params.get("mix") == "10" else {"q": asked}
+    liked = params.get("similar") or params.get("similar_id")
+    counted = {} if liked or params.get("mix") == "10" else {"q": asked}
     status, facets = await ask("/facets", {"index": name, "values": str(_VALUES), **counted, **narrowed})
     # the hits
     hits: Inner = None
-    if asked or params.get("similar") or (any(narrowed.values()) and status == 200):  # filters alone list rows
+    if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
         hits = await _hits(params, ask, name, asked, narrowed)
     elif status != 200:
         hits = problem(facets)
@@ -103,8 +106,9 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
     # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
-    if params.get("similar"):
-        status, found = await ask("/similar", {**given, "row": params["similar"]})
+    if params.get("similar_id") or params.get("similar"):
+        like = {"id": params["similar_id"]} if params.get("similar_id") else {"row": params["similar"]}
+        status, found = await ask("/similar", {**given, **like})
     else:
         per_document = "1" if params.get("docs") == "1" else "0"
         mix = {
@@ -193,7 +197,10 @@ def _hit(
     # a row without a vector has no like rows
     like = None
     if passage is None or passage["has_vector"]:
-        href = url(similar=hit["row"], index=hit.get("index", index), f=params.get("f"), where=params.get("where"))
+        # an id stays with its record when the index is made again
+        like_what = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
+        narrowed = {"index": hit.get("index", index), "f": params.get("f"), "where": params.get("where")}
+        href = url(**like_what, **narrowed)
         like = tag("a", "more like this", href=href)
     # title, text, facts, and what says nearly the same
     return tag(
@@ -223,7 +230,7 @@ def _place(hit: Mapping[str, Any]) -> str:
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
     """Return the pieces of a passage with the words of the query marked."""
-    return [tag("mark", text) if is_marked else text for text, is_marked in pieces]
+    return [tag("mark", text) if is_marked else _EMPTY_LINES.sub("\n\n", text) for text, is_marked in pieces]
 
 
 def _short(value: Any) -> str:
@@ -264,13 +271,15 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**_weighed(params)),
             class_="options",
         ),
-        action="/", method="get", role="search", id="form",
+        action="./", method="get", role="search", id="form",
     )  # fmt: skip
 
 
 def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
-    kept = {name: params.get(name) for name in ("q", "similar", "index", "mix", "docs", "where", *_WEIGHED)}
+    kept = {
+        name: params.get(name) for name in ("q", "similar", "similar_id", "index", "mix", "docs", "where", *_WEIGHED)
+    }
     # a group for each field that is worth a choice
     groups = []
     columns = [one for one in facets["columns"] if one["name"] not in _OURS] if facets else []

@@ -7,8 +7,11 @@ lets none run. All text that comes from a corpus is escaped here, and is text al
 A table or a drawing never stands alone: cells have their numbers, and the words of a map are links in a list of groups.
 """
 
+import gzip
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -65,21 +68,33 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     tab = wanted if wanted in able else able[0]
     views = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
     view = await views[tab](params, ask, about)
-    return frame(tab, able, view, version=about["version"], index=params.get("index"))
+    return frame(tab, able, view, version=about["version"], index=params.get("index"), asked=params.get("q", ""))
 
 
-def static(name: str) -> tuple[bytes, str] | None:
-    """Return the content and the media type of `/static/NAME`; None of an unknown file."""
+@dataclass(frozen=True)
+class StaticFile:
+    """A file of the page: its bytes, also compressed, its media type, and its name for caches."""
+
+    data: bytes
+    packed: bytes
+    media: str
+    etag: str
+
+
+def static(name: str) -> StaticFile | None:
+    """Return the file `/static/NAME`; None of an unknown file."""
     return _files().get(name)
 
 
 @cache
-def _files() -> dict[str, tuple[bytes, str]]:
-    """Return the scripts, style and icon of the page by name: content and media type."""
+def _files() -> dict[str, StaticFile]:
+    """Return the scripts, style and icon of the page by name."""
     folder = files("wordpipe.web.page").joinpath("files")
     found = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
     return {
-        name: (data, _TYPES[ending]) for name, data in found.items() if (ending := "." + name.rsplit(".")[-1]) in _TYPES
+        name: StaticFile(data, gzip.compress(data, mtime=0), _TYPES[ending], f'"{sha256(data).hexdigest()[:16]}"')
+        for name, data in found.items()
+        if (ending := "." + name.rsplit(".")[-1]) in _TYPES
     }
 
 
@@ -89,12 +104,15 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
     return found if over_texts(about) else found - {"search"}
 
 
-def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None) -> str:
-    """Return the whole page around a view; its tabs keep the index that was asked."""
-    title = "wordpipe" if tab == "search" else f"{_TABS[tab]} · wordpipe"
+def frame(
+    tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = ""
+) -> str:
+    """Return the whole page around a view; its tabs keep the index and the query that were asked."""
+    name = asked.strip()[:60] if tab == "search" else _TABS[tab]
+    title = f"{name} · wordpipe" if name else "wordpipe"
     links = [
         tag(
-            "a", _TABS[one], href=url(tab=one if one != "search" else None, index=index),
+            "a", _TABS[one], href=url(tab=one if one != "search" else None, q=asked, index=index),
             aria_current="page" if one == tab else None,
         )
         for one in able
@@ -102,13 +120,13 @@ def frame(tab: str, able: Sequence[str], view: Markup, *, version: str = "", ind
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", title),
-        tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
-        tag("link", rel="stylesheet", href="/static/page.css"),
-        tag("script", type="module", src="/static/main.js"),
+        tag("link", rel="icon", href="./static/icon.svg", type="image/svg+xml"),
+        tag("link", rel="stylesheet", href="./static/page.css"),
+        tag("script", type="module", src="./static/main.js"),
     )  # fmt: skip
     body = tag(
         "body", tag("a", "Skip to the answers", href="#main", class_="skip"),
-        tag("header", tag("a", "wordpipe", href="/", class_="name"), tag("nav", links, aria_label="Views")),
+        tag("header", tag("a", "wordpipe", href="./", class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", _TABS[tab], class_="unseen"), view, id="main", class_=f"view-{tab}"),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
@@ -127,9 +145,10 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     )  # fmt: skip
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
-        "form", hidden(tab="words", index=params.get("index")), tag("div", label, field, button, class_="field-row"),
+        "form", hidden(tab="words", index=params.get("index"), q=params.get("q")),
+        tag("div", label, field, button, class_="field-row"),
         tag("div", artifact_choice("words", about, ["neighbours"], name, "words from"), class_="options"),
-        action="/", method="get",
+        action="./", method="get",
     )  # fmt: skip
     # a map, or a hint where nothing is asked
     mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
@@ -287,7 +306,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     ]
     links = [
         tag("a", text, href=href)
-        for text, href in (("health", "/health"), ("metrics", "/metrics"), ("about, as JSON", "/about"))
+        for text, href in (("health", "./health"), ("metrics", "./metrics"), ("about, as JSON", "./about"))
     ]
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
@@ -351,7 +370,7 @@ async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[
         found = found if status == 200 else {}
         if found:
             link = {"text": text, "model": found["model"], **given}
-            answer.append(tag("p", tag("a", "as JSON", href=url("/attention", **link)), class_="links"))
+            answer.append(tag("p", tag("a", "as JSON", href=url("./attention", **link)), class_="links"))
     field = tag("input", type="text", name="second", value=second, maxlength=10_000, spellcheck="false")
     more: list[Inner] = [tag("label", tag("span", "a second text (optional)"), field)]
     if len(found.get("kinds", ())) > 1:

@@ -1,6 +1,6 @@
 // Elements out of data, and the server's answers. Text is only ever text: nothing here parses HTML.
 
-// An element: make("a", {href: "/", class: "x", onclick: f}, "text", other). What is null is left out.
+// An element: make("a", {href: "./", class: "x", onclick: f}, "text", other). What is null is left out.
 export function make(name, attributes = {}, ...inner) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

@@ -16,9 +16,9 @@ export function drawFilters(node, found, state, choose) {
   node.replaceChildren(
     make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
       found.among === "matches" ? make("p", {class: "hint"}, "The numbers count only texts that contain a word of the query.") : null,
-      chosen ? make("button", {type: "button", class: "clear", onclick: () => choose(null)}, "clear all") : null, groups),
+      chosen ? make("button", {type: "button", class: "clear", "data-key": "clear", onclick: () => choose(null)}, "clear all") : null, groups),
   );
-  if (focused) [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus();
+  if (focused) ([...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused) ?? node.querySelector("summary")).focus();
 }
 
 function drawField(column, state, choose) {

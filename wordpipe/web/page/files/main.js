@@ -2,7 +2,7 @@
 import {get, make, problem, shown, text} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {facets, isWord, K, read, replaced, request, url, wordAt} from "./state.js";
+import {facets, isWord, K, likeOf, read, replaced, request, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
@@ -23,7 +23,7 @@ function search(view) {
   const status = make("p", {class: "status", role: "status"}), list = make("div", {});
   let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, title = "";
-  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null;
+  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0;
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   form.elements.namedItem("f")?.remove();
 
@@ -34,7 +34,7 @@ function search(view) {
     clearTimeout(timer);
     timer = setTimeout(() => {
       const to = url(state, only);
-      if (to !== location.pathname + location.search) history[isNew ? "pushState" : "replaceState"](null, "", to);
+      if (new URL(to, location.href).search !== location.search) history[isNew ? "pushState" : "replaceState"](null, "", to);
       isNew = false;
       ask();
     }, later ? WAIT : 0);
@@ -92,7 +92,7 @@ function search(view) {
   // The filters, with how many of the answers have each value; gives what went wrong, which the answer to a question says, too.
   async function count(asked, signal, isWanted) {
     try {
-      const found = await get("/facets", facets(asked, VALUES), signal);
+      const found = await get("./facets", facets(asked, VALUES), signal);
       if (isWanted()) drawFilters(filters, found, asked, choose);
       return null;
     } catch (error) {
@@ -114,6 +114,13 @@ function search(view) {
     const index = form.elements.namedItem("index");
     if (index) index.value = state.index;
     slider?.(state.mix);
+    // the other tabs keep the question, so that one comes back to it
+    for (const link of document.querySelectorAll("header nav a")) {
+      const to = new URL(link.href);
+      if (state.q) to.searchParams.set("q", state.q);
+      else to.searchParams.delete("q");
+      link.setAttribute("href", `./${to.search}`);
+    }
     document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
   }
 
@@ -136,15 +143,15 @@ function search(view) {
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
-        if (hit.index && hit.index !== state.index) return location.assign(url({...state, q: "", similar: String(hit.row), index: hit.index, f: [], k: K}, null));
+        if (hit.index && hit.index !== state.index) return location.assign(url({...state, q: "", similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
         title = hit.title || (hit.text ?? "").slice(0, 60);
-        change({q: "", similar: String(hit.row)});
+        change({q: "", similar: likeOf(hit)});
         field.value = "";
         scrollTo(0, 0);
       },
     };
     status.replaceChildren(
-      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || `row ${asked.similar}`, 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
       found.hits.length ? `${found.hits.length} ${found.hits.length === 1 ? "answer" : "answers"}` : "no answers",
       found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms · `,
       make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
@@ -154,9 +161,13 @@ function search(view) {
       ...(groups.length
         ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, place === border)))]
         : [nothing(found, asked)]),
-      ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => change({k: Math.min(most, asked.k + K)}, {replace: true})}, "more answers")] : []),
+      ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => ((goOn = list.querySelectorAll(":scope > ol > li.hit").length), change({k: Math.min(most, asked.k + K)}, {replace: true}))}, "more answers")] : []),
     );
     if (status.parentNode !== results) results.replaceChildren(status, list);
+    // the button that had the focus is gone: the focus goes to the first of the further answers, or to the last one
+    const all = [...list.querySelectorAll(":scope > ol > li.hit")];
+    if (goOn) (all[goOn] ?? all.at(-1))?.focus();
+    goOn = 0;
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
@@ -226,7 +237,7 @@ function generate(form) {
     button.disabled = true;
     output.replaceChildren("…");
     try {
-      const found = await get("/v1/completions", {}, undefined, {method: "POST", body, headers: {"Content-Type": "application/json"}});
+      const found = await get("./v1/completions", {}, undefined, {method: "POST", body, headers: {"Content-Type": "application/json"}});
       output.replaceChildren(shown(prompt), make("mark", {}, shown(found.choices[0].text)));
     } catch (error) {
       output.replaceChildren(problem(error, () => form.requestSubmit()));

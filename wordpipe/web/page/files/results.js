@@ -4,6 +4,7 @@ import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
 const TITLE = 200;
+const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
 // Hits with those that say nearly the same below the first of them.
 export function folded(hits, passages) {
@@ -94,7 +95,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
 
 // Pieces of one text, in its one direction: an element for each would lay them out from left to right.
 function marked(pieces, most) {
-  return pieces.map(([piece, isMarked]) => (isMarked ? make("mark", {}, shown(piece, most)) : shown(piece, most)));
+  return pieces.map(([piece, isMarked]) => (isMarked ? make("mark", {}, shown(piece, most)) : shown(piece, most).replace(EMPTY_LINES, "\n\n")));
 }
 
 function copyButton(value, what, shown) {

@@ -1,15 +1,16 @@
-// What is asked, as it stands in the URL: q or similar, index, k, mix, docs, where, f, and what weighs the rows (newer_better,
+// What is asked, as it stands in the URL: q, or similar (a row) or similar_id (of a record), index, k, mix, docs, where, f, and what weighs the rows (newer_better,
 // half_life, boost), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
 export const PASSAGE = 320;
 
+const ID = "id "; // before the id of a record whose like is asked for; else it is a row
 const WEIGHED = ["newer_better", "half_life", "boost"];
 
 export function read(search) {
   const given = new URLSearchParams(search);
   return {
-    q: given.get("q") ?? "", similar: given.get("similar") ?? "", index: given.get("index") ?? "",
+    q: given.get("q") ?? "", similar: given.get("similar_id") ? `${ID}${given.get("similar_id")}` : given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
     docs: given.get("docs") === "1", where: given.get("where") ?? "", f: chosen(given.get("f")),
     weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
@@ -27,10 +28,11 @@ function chosen(written) {
   }
 }
 
-// The URL of a state; what is as it is by itself is left out, the index where it is the only one.
+// The URL of a state, from the page on, which may have a prefix; what is as it is by itself is left out, the index where it is the only one.
 export function url(state, only) {
   const given = new URLSearchParams();
-  if (state.similar) given.set("similar", state.similar);
+  if (state.similar.startsWith(ID)) given.set("similar_id", state.similar.slice(ID.length));
+  else if (state.similar) given.set("similar", state.similar);
   else if (state.q) given.set("q", state.q);
   if (state.index && state.index !== only) given.set("index", state.index);
   if (state.k !== K) given.set("k", state.k);
@@ -40,14 +42,15 @@ export function url(state, only) {
   if (state.f.length) given.set("f", JSON.stringify(state.f));
   for (const [name, value] of Object.entries(state.weighed)) given.set(name, value);
   const query = given.toString();
-  return query ? `/?${query}` : "/";
+  return query ? `./?${query}` : "./";
 }
 
 // The endpoint and the parameters that answer a state.
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
-  if (state.similar) return ["/similar", {...params, row: state.similar}];
-  return ["/search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...state.weighed, ...more}];
+  if (state.similar.startsWith(ID)) return ["./similar", {...params, id: state.similar.slice(ID.length)}];
+  if (state.similar) return ["./similar", {...params, row: state.similar}];
+  return ["./search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...state.weighed, ...more}];
 }
 
 // From words (0) to vectors (10).
@@ -56,6 +59,9 @@ function mixed(mix) {
   if (mix === "0" || mix === "10") return {mode: mix === "0" ? "lexical" : "dense"};
   return {mode: "hybrid", weight: Number(mix) / 10};
 }
+
+// What stands in the state for the like of a hit: its id, which stays when the index is made again, or its row.
+export const likeOf = (hit) => (hit.id === undefined || hit.id === null ? String(hit.row) : `${ID}${hit.id}`);
 
 // What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
 export function facets(state, values) {
