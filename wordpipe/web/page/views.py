@@ -7,12 +7,7 @@ lets none run. All text that comes from a corpus is escaped here, and is text al
 A table or a drawing never stands alone: cells have their numbers, and the words of a map are links in a list of groups.
 """
 
-import gzip
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from typing import Any
 
 from wordpipe.web.page.parts import (
@@ -35,7 +30,6 @@ from wordpipe.wording import human_bytes, human_count, human_seconds
 Ask = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]
 """One of the server's GET endpoints: path and parameters → status and decoded JSON."""
 
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
 _NEIGHBOURS = 20
 _CANDIDATES = 8
@@ -69,33 +63,6 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     views = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
     view = await views[tab](params, ask, about)
     return frame(tab, able, view, version=about["version"], index=params.get("index"), asked=params.get("q", ""))
-
-
-@dataclass(frozen=True)
-class StaticFile:
-    """A file of the page: its bytes, also compressed, its media type, and its name for caches."""
-
-    data: bytes
-    packed: bytes
-    media: str
-    etag: str
-
-
-def static(name: str) -> StaticFile | None:
-    """Return the file `/static/NAME`; None of an unknown file."""
-    return _files().get(name)
-
-
-@cache
-def _files() -> dict[str, StaticFile]:
-    """Return the scripts, style and icon of the page by name."""
-    folder = files("wordpipe.web.page").joinpath("files")
-    found = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
-    return {
-        name: StaticFile(data, gzip.compress(data, mtime=0), _TYPES[ending], f'"{sha256(data).hexdigest()[:16]}"')
-        for name, data in found.items()
-        if (ending := "." + name.rsplit(".")[-1]) in _TYPES
-    }
 
 
 def _abilities(about: Mapping[str, Any]) -> set[str]:
