@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         UnitBatch,
         UnitCutter,
         VectorPlan,
-        WordLengths,
         chunks_of,
         no_keys,
         plan_vectors,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
         mean_cosine_of_sum,
         shrinkage,
     )
-    from wordpipe.encoders.windows import frame, gathered, pack_sentences, padded, runs_of, token_batches
+    from wordpipe.encoders.windows import WordLengths, frame, gathered, pack_sentences, padded, runs_of, token_batches
     from wordpipe.encoders.word_encoder import WORDS_FILE, WordEncoder, sif_weights, word_spans
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -17,14 +17,12 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import regex
 from numpy.typing import NDArray
 
 from wordpipe.artifacts import DocumentStarts
-from wordpipe.encoders.windows import Ids, gathered, pack_sentences
+from wordpipe.encoders.windows import Ids, WordLengths, gathered, pack_sentences
 from wordpipe.errors import StorageError
 from wordpipe.search.settings import UnitSettings
-from wordpipe.tokens import WordSplitter
 
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
@@ -34,14 +32,6 @@ _ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
 _CHUNK_BYTES = 16 << 20  # so that a chunk of books needs no more memory than one of sentences
 _BLOCK_ROWS = 4096
-_REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64  # pieces whose words are counted once; characters
-_OTHER, _LETTER, _CHARACTER = range(3)
-_KINDS = np.array(
-    [_LETTER if byte < 128 and chr(byte).isalnum() else _CHARACTER if byte >= 192 else _OTHER for byte in range(256)],
-    np.uint8,
-)
-"""What each byte of UTF-8 is: a letter or digit of ASCII, the first of another character, or neither."""
-_SHORT_WORDS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー々]")  # of scripts without spaces
 
 Keys: TypeAlias = NDArray[np.uint64]  # (N, 2), of N texts
 
@@ -96,64 +86,6 @@ class Lengths(Protocol):
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens (or words) of each text, (N,)."""
         ...
-
-
-class _WordCounts(dict[str, int]):
-    """Piece of text without white space → its words, counted when it first comes: no word goes over white space."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._split = WordSplitter(_as_long_as_words)
-
-    def __missing__(self, piece: str) -> int:
-        count = len(self._split(piece))
-        if len(piece) <= _LONGEST_REMEMBERED:
-            self[piece] = count
-        return count
-
-
-class WordLengths:
-    """A count of words, by which a corpus is cut into windows without an encoder, as with word vectors.
-
-    Args:
-        settings: window and overlap.
-    """
-
-    def __init__(self, settings: UnitSettings) -> None:
-        self.window, self.overlap = settings.word_window
-        self._known = _WordCounts()
-
-    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Words of each text, (N,); in scripts without spaces a word is taken to be so many characters long."""
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
-        count = self._known.__getitem__
-        return np.fromiter((sum(map(count, text.split())) for text in texts), np.int64, len(texts))
-
-    def most(self, texts: pa.StringArray) -> NDArray[np.int64]:
-        """Return an upper bound of the number of words of each text, (N,), in a tenth of the time of a count.
-
-        A word begins at a letter or digit of ASCII behind another byte, or at another character. Only a number with a point in
-        it ends within letters and digits (3.5km), and it has more than one run of these.
-        """
-        starts_N1 = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset)
-        data = texts.buffers()[2]
-        letters_B = np.frombuffer(data if data is not None else b"", np.uint8)[starts_N1[0] : starts_N1[-1]]
-        kinds_B = _KINDS[letters_B]
-        begins_B = kinds_B == _CHARACTER
-        begins_B[1:] |= (kinds_B[1:] == _LETTER) & (kinds_B[:-1] != _LETTER)
-        before_N1 = np.concatenate([[0], np.cumsum(begins_B)])[starts_N1 - starts_N1[0]]
-        found: NDArray[np.int64] = np.diff(before_N1) + 1
-        return found  # a text may begin within the letters of the one before
-
-
-def _as_long_as_words(run: str) -> list[str]:
-    """Return a run of a script without spaces in pieces that are about as long as words.
-
-    Translations of one text of 42,109 English words have 1.7 Chinese, 2.5 Japanese and 5.4 Thai characters for each word.
-    """
-    size = 2 if _SHORT_WORDS.match(run) else 5
-    return [run[at : at + size] for at in range(0, len(run), size)]
 
 
 class UnitCutter:
@@ -221,7 +153,11 @@ class UnitCutter:
         counted = rows.column("text")
         if alone_D.any():
             counted = counted.filter(pa.array(np.repeat(~alone_D, np.diff(bounds))))
-        lengths, at, spans = self._encoder.lengths(counted.to_pylist()), 0, list[tuple[int, int]]()
+        if isinstance(self._encoder, WordLengths):
+            lengths = self._encoder.of_column(counted)
+        else:
+            lengths = self._encoder.lengths(counted.to_pylist())
+        at, spans = 0, list[tuple[int, int]]()
         ends = pc.match_substring_regex(counted, _PARAGRAPH_END).to_numpy(zero_copy_only=False)
         size, overlap = self._encoder.window, self._encoder.overlap
         for start, stop, alone in zip(bounds.tolist(), bounds[1:].tolist(), alone_D.tolist(), strict=False):

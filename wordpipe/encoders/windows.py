@@ -1,14 +1,20 @@
-"""Windows of a long text's tokens, as a model reads them, and batches of windows.
+"""Windows of a long text's tokens, as a model reads them, and batches of windows; windows of words.
 
-Shapes: N texts, W windows, S sequences of a batch.
+Shapes: N texts, B their bytes, W windows, S sequences of a batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import regex
+
+from wordpipe.search.settings import UnitSettings
+from wordpipe.tokens import WordSplitter
 
 Ids = npt.NDArray[np.int64]
 
@@ -132,3 +138,137 @@ def pack_sentences(
         if paragraphs[number] and 2 * held >= size:
             at, rest = stop, 0
     return [*passages, (first, stop)] if stop > first else passages
+
+
+_REMEMBERED, _LONGEST_REMEMBERED = 1 << 18, 64  # pieces whose words are counted once; characters
+_MOST_OTHER = 0.05  # of the bytes; with more it is quicker to count all pieces one by one
+_SHORT_WORDS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー々]")  # of scripts without spaces
+_LETTER, _DIGIT, _JOINT, _POINT, _SPACE, _OTHER, _FIRST, _IN_NUMBER = (1 << bit for bit in range(8))
+_KINDS = bytes(
+    (_LETTER if byte < 128 and chr(byte).isalnum() else 0)
+    | (_DIGIT if chr(byte) in "0123456789" else 0)
+    | (_JOINT if chr(byte) in "'-" else 0)
+    | (_POINT if chr(byte) in ".," else 0)
+    | (_SPACE if byte < 128 and chr(byte).isspace() else 0)
+    | (_OTHER if byte >= 128 else 0)
+    | (_FIRST if byte >= 192 else 0)
+    for byte in range(256)
+)
+"""What each byte of UTF-8 is, in bits: a letter or digit of ASCII, and a digit; what may join two words, or parts of a number;
+white space; a byte of another character, and its first."""
+
+
+class _WordCounts(dict[str | bytes, int]):
+    """Piece of text between white space → its words, counted when it first comes: no word goes over white space."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._split = WordSplitter(_as_long_as_words, keep_case=True)
+
+    def __missing__(self, piece: str | bytes) -> int:
+        count = len(self._split(piece if isinstance(piece, str) else piece.decode()))
+        if len(piece) <= _LONGEST_REMEMBERED:
+            self[piece] = count
+        return count
+
+
+class _Letters(NamedTuple):
+    """The bytes of N texts."""
+
+    data: bytes  # (B,)
+    kinds: npt.NDArray[np.uint8]  # (B,) by `_KINDS`
+    starts: Ids  # (N + 1,) where each text begins and ends
+    is_begun: npt.NDArray[np.bool_]  # (B,) whether a run of letters and digits of ASCII begins there
+
+    @classmethod
+    def of(cls, texts: pa.StringArray) -> "_Letters":
+        """Return the bytes of a column."""
+        starts_N1 = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+        data = bytes(memoryview(texts.buffers()[2] or b"").cast("B")[starts_N1[0] : starts_N1[-1]])
+        starts_N1 -= starts_N1[0]
+        kinds_B = np.frombuffer(bytearray(data).translate(_KINDS), np.uint8)
+        is_letter_B = (kinds_B & _LETTER).view(np.bool_)
+        is_begun_B = is_letter_B.copy()
+        is_begun_B[1:] &= ~is_letter_B[:-1]
+        first = starts_N1[:-1][starts_N1[:-1] < len(kinds_B)]
+        is_begun_B[first] = is_letter_B[first]
+        return cls(data, kinds_B, starts_N1, is_begun_B)
+
+
+class WordLengths:
+    """A count of words, by which a corpus is cut into windows without an encoder, as with word vectors.
+
+    Args:
+        settings: window and overlap.
+    """
+
+    def __init__(self, settings: UnitSettings) -> None:
+        self.window, self.overlap = settings.word_window
+        self._known = _WordCounts()
+
+    def lengths(self, texts: Sequence[str]) -> Ids:
+        """Words of each text, (N,); in scripts without spaces a word is taken to be so many characters long."""
+        return self.of_column(pa.array(texts, pa.string()))
+
+    def of_column(self, texts: pa.StringArray) -> Ids:
+        """Return the words of each text of a column, (N,), as `lengths` does.
+
+        Of ASCII a word is a run of letters and digits, or several that a hyphen or an apostrophe joins: these are counted by
+        the byte. Pieces between white space with other characters, or with a point in a number, are counted each once; so are
+        all pieces where many are such. 10 MB of English took 0.36 s piece by piece, and so 0.1 s.
+        """
+        data, kinds_B, starts_N1, is_begun_B = _Letters.of(texts)
+        if not len(kinds_B):
+            return np.zeros(len(texts), np.int64)
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        count = self._known.__getitem__
+        if np.count_nonzero(kinds_B & _OTHER) > _MOST_OTHER * len(kinds_B):
+            return np.fromiter((sum(map(count, text.split())) for text in texts.to_pylist()), np.int64, len(texts))
+        is_begun_B[_between(kinds_B, _JOINT, _LETTER) + 1] = False
+        first = starts_N1[:-1][starts_N1[:-1] < len(kinds_B) - 1]  # nothing joins a text to the one before
+        is_begun_B[first + 1] |= ((kinds_B[first] & _JOINT) > 0) & ((kinds_B[first + 1] & _LETTER) > 0)
+        first = starts_N1[:-1][starts_N1[:-1] < len(kinds_B)]
+        is_begun_B[first] = (kinds_B[first] & _LETTER) > 0
+        places = np.flatnonzero(is_begun_B)
+        counts_N = np.diff(np.searchsorted(places, starts_N1))
+        # pieces that are counted by the splitter
+        kinds_B[_between(kinds_B, _POINT, _DIGIT)] |= _IN_NUMBER
+        is_bound_B = (kinds_B & _SPACE) > 0
+        is_bound_B[first] = True
+        bounds = np.flatnonzero(is_bound_B)
+        is_hard = (np.bitwise_or.reduceat(kinds_B, bounds) & (_OTHER | _IN_NUMBER)) > 0
+        begin, end = bounds[is_hard], np.append(bounds[1:], len(kinds_B))[is_hard]
+        more = np.array([count(data[at:to]) for at, to in zip(begin.tolist(), end.tolist(), strict=True)], np.int64)
+        more -= np.searchsorted(places, end) - np.searchsorted(places, begin)
+        counts_N += np.bincount(
+            np.searchsorted(starts_N1, begin, side="right") - 1, weights=more, minlength=len(texts)
+        ).astype(np.int64)
+        return counts_N
+
+    def most(self, texts: pa.StringArray) -> Ids:
+        """Return an upper bound of the number of words of each text, (N,), which takes no time in any script.
+
+        A word begins at a letter or digit of ASCII behind another byte, or at another character. Only a number with a point in
+        it ends within letters and digits (3.5km), and it has more than one run of these.
+        """
+        letters = _Letters.of(texts)
+        places = np.flatnonzero(letters.is_begun | ((letters.kinds & _FIRST) > 0))
+        found: Ids = np.diff(np.searchsorted(places, letters.starts))
+        return found
+
+
+def _between(kinds_B: npt.NDArray[np.uint8], sign: int, sides: int) -> Ids:
+    """Return where a byte of one kind stands between two of another kind."""
+    places = np.flatnonzero((kinds_B[1:-1] & sign) > 0) + 1
+    found: Ids = places[(kinds_B[places - 1] & kinds_B[places + 1] & sides) > 0]
+    return found
+
+
+def _as_long_as_words(run: str) -> list[str]:
+    """Return a run of a script without spaces in pieces that are about as long as words.
+
+    Translations of one text of 42,109 English words have 1.7 Chinese, 2.5 Japanese and 5.4 Thai characters for each word.
+    """
+    size = 2 if _SHORT_WORDS.match(run) else 5
+    return [run[at : at + size] for at in range(0, len(run), size)]
