@@ -67,8 +67,9 @@ if TYPE_CHECKING:
         chance_vectors,
         nearest,
     )
-    from wordpipe.search.lexical.analysis import Analyser, recognised_language, stemmer
+    from wordpipe.search.lexical.analysis import Analyser, stemmer
     from wordpipe.search.lexical.bm25 import FIELD_SHARE, RELATED, LexicalIndex
+    from wordpipe.search.lexical.language import recognised_language
     from wordpipe.search.lexical.letters import folded, without_particle
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure, slips_between, slips_of_all

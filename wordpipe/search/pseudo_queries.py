@@ -17,8 +17,8 @@ import numpy as np
 
 from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
-from wordpipe.search.lexical.analysis import words_of
 from wordpipe.search.lexical.bm25 import LexicalIndex
+from wordpipe.search.lexical.language import words_of
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 
 MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02

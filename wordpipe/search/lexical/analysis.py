@@ -1,4 +1,4 @@
-"""Text to terms, as search by words compares texts; and the language that texts are in.
+"""Text to terms, as search by words compares texts.
 
 Terms are words without case, without small words, their endings cut off.
 
@@ -21,17 +21,15 @@ Who changes a rule raises the format of indexes (`FORMATS`): an index is asked b
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.lexical.letters import SAME_LETTERS, syllable_pairs, without_marks, without_particle
 from wordpipe.search.lexical.rules import SWITCHED
-from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, small_words, stop_words
+from wordpipe.search.lexical.stop_words import stop_words
 from wordpipe.wording import INVISIBLE, visible
 
 _BREAK = r"(?:\r?\n[ \t]*)?"  # behind a hyphen: the word goes on in the next line
@@ -399,14 +397,17 @@ def _signs_behind(plain: str, start: int, end: int) -> int:
     return len(found) if not after.isalnum() or (found == "++" and after.isdigit()) else 0
 
 
-def words_of(text: str) -> tuple[list[str], int]:
-    """Return all words of a text, their case folded; and how many characters of scripts without spaces it has."""
+def written_words(text: str) -> tuple[list[str], int]:
+    """Return the words of a text, those of ASCII in small letters; and how many characters of unspaced scripts it has."""
     if text.isascii():
-        return [word.lower() for word in _PART.findall(text)], 0
-    runs = _patterns().run.findall(text.replace(END, " "))
-    unspaced = [run for run in runs if _patterns().unspaced.match(run)]
-    words = (word for run in runs if not _patterns().unspaced.match(run) for word in _patterns().part.findall(run))
-    return [unicodedata.normalize("NFKC", word.casefold()) for word in words], sum(map(len, unspaced))
+        return _PART.findall(text.lower()), 0
+    patterns, plain = _patterns(), text.replace(END, " ")
+    if not patterns.unspaced.search(plain):
+        return patterns.part.findall(plain), 0
+    runs = patterns.run.findall(plain)
+    unspaced = [run for run in runs if patterns.unspaced.match(run)]
+    words = [word for run in runs if not patterns.unspaced.match(run) for word in patterns.part.findall(run)]
+    return words, sum(map(len, unspaced))
 
 
 def stemmer(language: str) -> Callable[[str], str]:
@@ -458,42 +459,3 @@ def _patterns() -> _Patterns:
         invisible=regex.compile(rf"(?V1)[{hidden}]+"),
         chinese=regex.compile(r"\p{Han}"),
     )
-
-
-_SAMPLE = 1_000  # texts that are looked at
-_WORDS_SEEN = 200_000  # of them, at most
-_LEAST_SHARES = {"english": 0.12, "tamil": 0.03}
-"""Of the words of texts: 0.21 of English titles to 0.36 of abstracts are on the short list of English."""
-_LEAST_SHARE = 0.08
-"""That the list of another language must have at least: of news and messages in 26 languages 0.12 to 0.42 of the words are on
-theirs, of Tamil 0.07."""
-_LEAST_SEEN = 5  # different words of the list
-_SHARED_AT_MOST = 0.4
-"""Of the words that only one of two languages lists, at most so many times as many may be the other's: 0.1 of Danish and
-Norwegian, 0.4 to 1 of texts in two languages."""
-_LEAST_OWN = 3  # words that a near language does not list
-
-
-def recognised_language(texts: Iterable[str]) -> str:
-    """Return the language of the first texts, by their function words; none where no language, or no single one, stands out.
-
-    Letters alone and scripts are not asked: they do not tell Spanish from Catalan. Single letters of ASCII are no words here.
-    """
-    seen, total = Counter[str](), 0
-    for text in islice(texts, _SAMPLE):
-        words, unspaced = words_of(text)
-        total += len(words) + unspaced // 2
-        seen.update(word for word in words if len(word) > 1 or not word.isascii())
-        if total >= _WORDS_SEEN:
-            break
-    own = {language: {word for word in words if word in seen} for language, words in small_words().items()}
-    counts = {language: sum(seen[word] for word in words) for language, words in own.items()}
-    best = max(counts, key=counts.__getitem__)
-    is_seen = len(own[best]) >= min(_LEAST_SEEN, 2 + total // 20)
-    if best in WITHOUT_STEMMER or not is_seen or counts[best] < _LEAST_SHARES.get(best, _LEAST_SHARE) * total:
-        return "none"
-    for other in own.keys() - {best}:
-        ours, theirs = (sum(seen[word] for word in words) for words in (own[best] - own[other], own[other] - own[best]))
-        if theirs > _SHARED_AT_MOST * ours or (ours < _LEAST_OWN and 2 * counts[other] > counts[best]):
-            return "none"
-    return best

@@ -21,7 +21,7 @@ from wordpipe.errors import ConfigError
 from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
-from wordpipe.search.lexical.analysis import Analyser, recognised_language
+from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.postings import (
     Int32s,
     Postings,
@@ -480,6 +480,8 @@ def _language_known(texts: Any, settings: LexicalSettings) -> tuple[Any, Lexical
     """Return all texts, and the lexical settings with the language that auto stands for."""
     if settings.language != "auto":
         return texts, settings.in_language(settings.language)
+    from wordpipe.search.lexical.language import recognised_language  # which queries do without
+
     iterator = iter(texts)
     first = list(islice(iterator, _SAMPLE))
     return chain(first, iterator), settings.in_language(recognised_language(first))

@@ -1,0 +1,61 @@
+"""The language that texts are in, recognised by their function words."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+
+from wordpipe.search.lexical.analysis import written_words
+from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, small_words
+
+_SAMPLE = 1_000  # texts that are looked at
+_WORDS_SEEN = 200_000  # of them, at most
+_LEAST_SHARES = {"english": 0.12, "tamil": 0.03}
+"""Of the words of texts: 0.21 of English titles to 0.36 of abstracts are on the short list of English."""
+_LEAST_SHARE = 0.08
+"""That the list of another language must have at least: of news and messages in 26 languages 0.12 to 0.42 of the words are on
+theirs, of Tamil 0.07."""
+_LEAST_SEEN = 5  # different words of the list
+_SHARED_AT_MOST = 0.4
+"""Of the words that only one of two languages lists, at most so many times as many may be the other's: 0.1 of Danish and
+Norwegian, 0.4 to 1 of texts in two languages."""
+_LEAST_OWN = 3  # words that a near language does not list
+
+
+def words_of(text: str) -> tuple[list[str], int]:
+    """Return all words of a text, their case folded; and how many characters of scripts without spaces it has."""
+    words, unspaced = written_words(text)
+    return words if text.isascii() else [*map(_folded, words)], unspaced
+
+
+def _folded(word: str) -> str:
+    return unicodedata.normalize("NFKC", word.casefold())
+
+
+def recognised_language(texts: Iterable[str]) -> str:
+    """Return the language of the first texts, by their function words; none where no language, or no single one, stands out.
+
+    Letters alone and scripts are not asked: they do not tell Spanish from Catalan. Single letters of ASCII are no words here.
+    """
+    written, seen, total = Counter[str](), Counter[str](), 0
+    for text in islice(texts, _SAMPLE):
+        words, unspaced = written_words(text)
+        total += len(words) + unspaced // 2
+        written.update(words)
+        if total >= _WORDS_SEEN:
+            break
+    for word, often in written.items():
+        folded = _folded(word)
+        if len(folded) > 1 or not folded.isascii():
+            seen[folded] += often
+    own = {language: {word for word in words if word in seen} for language, words in small_words().items()}
+    counts = {language: sum(seen[word] for word in words) for language, words in own.items()}
+    best = max(counts, key=counts.__getitem__)
+    is_seen = len(own[best]) >= min(_LEAST_SEEN, 2 + total // 20)
+    if best in WITHOUT_STEMMER or not is_seen or counts[best] < _LEAST_SHARES.get(best, _LEAST_SHARE) * total:
+        return "none"
+    for other in own.keys() - {best}:
+        ours, theirs = (sum(seen[word] for word in words) for words in (own[best] - own[other], own[other] - own[best]))
+        if theirs > _SHARED_AT_MOST * ours or (ours < _LEAST_OWN and 2 * counts[other] > counts[best]):
+            return "none"
+    return best
