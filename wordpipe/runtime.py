@@ -121,11 +121,12 @@ class StopFlag:
             raise Stopped(self.signum, saved)
 
 
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SPEAK_AFTER_S = 0.2  # what ends sooner needs no word
 _NATIVE_S = 1.5  # that code which looks at no signal has; to kill it loses nothing that could have been saved
 _UNWIND_S = 10.0  # that temporary folders have to go; the next run removes what is left
 _ANSWERED = threading.Event()  # Python has seen the stop signal
+_ANSWERING = threading.Event()  # a thread waits for stop signals
 _UNHEARD = (
     "cb",
     "__del__",
@@ -155,7 +156,7 @@ def stop_signal(on_first: Callable[[int], None] | None = None) -> Iterator[StopF
             on_first(signum)
 
     # nohup ignores SIGHUP on purpose; a handler that is not of Python's cannot be put back
-    found = {number: signal.getsignal(number) for number in _STOPS}
+    found = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     before: dict[int, Any] = {one: handler for one, handler in found.items() if handler not in (None, signal.SIG_IGN)}
     for number in before:
         signal.signal(number, remember)
@@ -174,7 +175,7 @@ def raise_on_stop_signals() -> None:
     _RAISED = None
     _ANSWERED.clear()
 
-    for number in _STOPS:
+    for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise_stopped)
 
@@ -217,6 +218,7 @@ def answer_stop_signals(say: Callable[[str], None], end: Callable[[int], None] =
         say: prints a line.
         end: is called with the signal before the thread ends the process.
     """
+    _ANSWERING.set()
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -224,10 +226,15 @@ def answer_stop_signals(say: Callable[[str], None], end: Callable[[int], None] =
     threading.Thread(target=_answer, args=(wake, say, end), daemon=True).start()
 
 
+def is_command() -> bool:
+    """True if this process is a command of ours, and not a program that imports us."""
+    return _ANSWERING.is_set()
+
+
 def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -> None:
     """Wait for a stop signal, say that the process is stopping, and end the process if it does not stop in time."""
     heard = 0
-    while heard not in _STOPS:
+    while heard not in STOP_SIGNALS:
         heard = os.read(wake, 1)[0]
     began, spoken = time.monotonic(), False
     while True:
@@ -236,7 +243,7 @@ def _answer(wake: int, say: Callable[[str], None], end: Callable[[int], None]) -
         if not spoken and seconds >= _SPEAK_AFTER_S and not (answered and _SAVERS):  # a loop says itself what it saves
             spoken = True
             say("stopping … (press Ctrl-C again to stop now)")
-        again = bool(select.select([wake], [], [], 0)[0]) and os.read(wake, 1)[0] in _STOPS
+        again = bool(select.select([wake], [], [], 0)[0]) and os.read(wake, 1)[0] in STOP_SIGNALS
         if again or (not _SAVERS and seconds >= (_UNWIND_S if answered else _NATIVE_S)):
             end(heard)
             die_by(heard)

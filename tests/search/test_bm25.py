@@ -242,6 +242,19 @@ def test_an_updated_index_has_the_bytes_of_a_new_one(corpus, more, seed):
     assert files_of(updated) == files_of(LexicalIndex.build(everything, ENGLISH))
 
 
+@given(corpus=texts, asked=texts, seed=st.integers(0, 99))
+def test_some_texts_of_an_index_have_the_terms_and_scores_of_an_index_of_them_alone(corpus, asked, seed):
+    chosen = np.random.default_rng(seed).random(len(corpus)) < 0.6
+    some = LexicalIndex.build(corpus, ENGLISH).of_some(chosen)
+    alone = LexicalIndex.build([text for text, is_chosen in zip(corpus, chosen, strict=True) if is_chosen], ENGLISH)
+    words = {f"{name}.npy" for name in ("word_letters", "word_ends", "word_terms", "word_counts")}
+    assert {name: data for name, data in files_of(some).items() if name not in words} == {
+        name: data for name, data in files_of(alone).items() if name not in words
+    }
+    for question in asked:
+        assert some.scores(question).tolist() == alone.scores(question).tolist()
+
+
 def files_of(index: LexicalIndex) -> dict[str, bytes]:
     return dict(index.files())
 

@@ -224,6 +224,35 @@ def test_searches_of_the_same_files_wait_for_each_other(notes):
     assert len(cached_searches()) == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone a process is copied")
+@pytest.mark.parametrize("has_fields", [False, True], ids=["texts", "fields"])
+def test_words_that_a_copy_of_the_process_counts_make_the_same_index(has_fields, notes):
+    """Of texts alone: rows with fields that are searched are counted when all have been read."""
+    program = """
+import os
+import wordpipe
+from wordpipe import runtime
+from wordpipe.engines import CopiedProcess
+from wordpipe.stages.search import index_rows
+runtime._ANSWERING.set()
+os.sched_getaffinity = lambda pid: {0, 1}
+index_rows._LEAST_COUNTED = 0
+result = CopiedProcess.result
+CopiedProcess.result = lambda self: print("counted") or result(self)
+wordpipe.search_texts("tides", "notes")
+"""
+    if not has_fields:
+        (notes / "goods.csv").unlink()
+    more = "Tides of the sea, der Gezeiten 3.5 m. A sea-bed isn't naïve; 潮の満ち引き。\n\n" * 40
+    (notes / "long.txt").write_text(more + "One. Two! " * 600)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "" if has_fields else "counted\n"), run.stderr
+    copied = made_after(notes)
+    clear_searches()
+    found("tides")
+    assert made_after(notes) == copied
+
+
 def test_the_command_answers_lists_and_clears(cli):
     done = cli("search", "tides", "notes", "--json")
     assert [json.loads(line)["source"] for line in done.out.splitlines()] == ["notes/sea.md"]

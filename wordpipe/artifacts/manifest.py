@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -188,6 +187,8 @@ def is_plain_path(path: str) -> bool:
 
 def library_versions(*names: str) -> dict[str, str]:
     """Return the Python version and those of the named packages that are installed."""
+    from importlib.metadata import PackageNotFoundError, version  # 9 ms, which reading an artifact does without
+
     found = {"python": platform.python_version()}
     for name in names:
         try:

@@ -83,6 +83,7 @@ class RunOptions:
     # of a training: make the artifact of a stopped run's last checkpoint; None: go on with it
     finish: Finish | None = None
     keeps_settings: bool = True  # settings that an update is not given are those of the artifact at the output
+    ahead: Any = None  # `WordsAhead`: counts the words of the rows that `ingest` writes, for the index that follows
 
 
 @dataclass(repr=False)

@@ -122,6 +122,13 @@ class LexicalIndex(WordLookup):
         found = merged(old, new, lost, old_rows_N)
         return replace(self, terms=found.terms, postings=found.postings, words=found.words, _files=None)
 
+    def of_some(self, chosen_N: Mask) -> "LexicalIndex":
+        """Return the lexical index of some of the texts, (N,), to be asked by whole words; its table of words is empty."""
+        from wordpipe.search.lexical.counting import restricted
+
+        terms, postings = restricted(self.terms, self.postings, chosen_N)
+        return replace(self, terms=terms, postings=postings, words=WordTable.of(()), _files=None)
+
     def joined(self, others: Sequence["LexicalIndex"]) -> "LexicalIndex":
         """Return the lexical index of these texts and then those of others: the bytes as if built of all in its language.
 
@@ -200,18 +207,9 @@ class LexicalIndex(WordLookup):
         if self._loops is plain_loops:
             return self.score_texts(query, self.texts(rows_R))
         own, scores_R = self.by_text, np.empty(len(rows_R), np.float32)
-        if not self._loops.score_rows(
-            rows_R,
-            own.starts,
-            own.terms,
-            own.counts,
-            query.numbers,
-            self._weights(query),
-            self._damping,
-            self._in_field,
-            len(self.terms),
-            scores_R,
-        ):
+        of_texts, asked = (own.starts, own.terms, own.counts), (query.numbers, self._weights(query))
+        weighed = self._damping, self._in_field, len(self.terms)
+        if not self._loops.score_rows(rows_R, *of_texts, *asked, *weighed, scores_R):
             raise strangers()
         return scores_R
 
@@ -289,7 +287,7 @@ class LexicalIndex(WordLookup):
         texts, shares_R, total = self.texts(rows_R), np.zeros(len(rows_R), np.float32), 0.0
         for numbers in (np.array(one, np.int64) for one in words if one):
             idf = float(self._idf(numbers).min())
-            shares_R[np.unique(texts.at[np.isin(texts.numbers, numbers)])] += idf
+            shares_R[np.bincount(texts.at[np.isin(texts.numbers, numbers)], minlength=len(rows_R)) > 0] += idf
             total += idf
         return shares_R / np.float32(total) if total else np.ones_like(shares_R)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.search.knn import Rows
+from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.pieces import Lists, Numbers, Texts, blocks, cut, plain_words
 from wordpipe.search.lexical.postings import Int32s, Postings, Terms, in_order_of
@@ -178,6 +178,15 @@ def _with_fields(keys_T: Rows, counts_T: Rows, keys_F: Rows) -> tuple[Rows, Rows
     at_F = np.searchsorted(keys_T, keys_F)
     is_new_F = np.append(keys_T, -1)[at_F] != keys_F
     return np.insert(keys_T, at_F[is_new_F], keys_F[is_new_F]), np.insert(counts_T, at_F[is_new_F], 0)
+
+
+def restricted(terms: Terms, postings: Postings, chosen_N: Mask) -> tuple[Terms, Postings]:
+    """Return the terms and postings of some of N texts, which are numbered anew."""
+    is_left_P, row_of_N = chosen_N[postings.rows], np.cumsum(chosen_N) - 1
+    texts_V = np.bincount(postings.terms_of_postings()[is_left_P], minlength=len(terms))
+    left, _ = Terms.sorted(terms.array.filter(pa.array(texts_V > 0)))
+    rows_P, counts_P = row_of_N[postings.rows[is_left_P]], postings.counts[is_left_P].astype(np.int32)
+    return left, Postings.of(texts_V[texts_V > 0], rows_P, counts_P, postings.lengths[chosen_N])
 
 
 def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Counted:

@@ -310,7 +310,7 @@ class _SourceLog:
 
 def _write_rows(job: Job, reader: Ingest, parts: Sequence[Sequence[Source]]) -> None:
     """Write the rows of one reader into the artifact of a job of `ingest`."""
-    written = write_parts(reader.parts(parts), lambda number: ScratchFiles(job.scratch / f"rows-{number}"))
+    written = write_parts(reader.parts(parts), lambda at: ScratchFiles(job.scratch / f"rows-{at}"), job.run.ahead)
     _adopt(job, reader, written)
 
 

@@ -132,7 +132,9 @@ class CachedStretch:
 
 
 def write_parts(
-    batches: Iterable[tuple[int, pa.RecordBatch]], new_files: Callable[[int], Files]
+    batches: Iterable[tuple[int, pa.RecordBatch]],
+    new_files: Callable[[int], Files],
+    see: Callable[[pa.RecordBatch], object] | None = None,
 ) -> list[list[tuple[pa.Schema, Files]]]:
     """Write batches of a shard's corpus rows, each with the number of its part, into files of their own.
 
@@ -141,6 +143,7 @@ def write_parts(
     Args:
         batches: of the parts, one after the other.
         new_files: where the files of a stretch come from, by its number.
+        see: is given each batch before it is written.
 
     Returns:
         Of each part its stretches: their columns and files.
@@ -150,6 +153,8 @@ def write_parts(
         table: TableWriter | None = None
         number, schema, stretches = -1, None, 0
         for part, batch in batches:
+            if see is not None:
+                see(batch)
             is_new = part != number
             if table is None or schema is None or is_new or not batch.schema.equals(schema, check_metadata=True):
                 if table is not None:

@@ -75,5 +75,9 @@ def _index_words(job: Job, corpus: Artifact, chosen: IndexSettings) -> None:
     for name in corpus.names(DOUBLES_FILE):
         job.write(name, corpus.read(name))
     job.facts = {"dim": 0, "type": "none", "of": rows.kind, "lineage": lineage_of(rows)}
-    bundle_lexical(job, rows, chosen, *((previous.artifact, previous.old_rows) if previous else (None, None)))
+    if previous is not None:
+        bundle_lexical(job, rows, chosen, previous.artifact, previous.old_rows)
+    else:
+        counted = None if job.run.ahead is None else job.run.ahead.lexical(corpus, chosen)
+        bundle_lexical(job, rows, chosen, counted=counted)
     job.counts = {"texts": keyed.rows, **(previous.counts if previous else {})}

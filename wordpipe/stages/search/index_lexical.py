@@ -53,15 +53,8 @@ _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
 _NOISE = 0.02  # of nDCG@10 by the most queries that are drawn; of fewer more
-_MEASURED = (
-    "agreement",
-    "mode",
-    "feedback",
-    "measured",
-    "alike",
-    "endings",
-    "seconds_beside_vectors",
-)  # facts that an update takes over
+# facts that an update takes over
+_MEASURED = ("agreement", "mode", "feedback", "measured", "alike", "endings", "seconds_beside_vectors")
 _LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 3_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
@@ -80,6 +73,7 @@ def bundle_lexical(
     settings: IndexSettings,
     previous: Artifact | None = None,
     old_rows: npt.NDArray[np.int64] | None = None,
+    counted: LexicalIndex | None = None,
 ) -> dict[str, Any]:
     """Put a lexical index over the rows of `source` into the index artifact that `job` makes, and its facts into the job's.
 
@@ -90,6 +84,7 @@ def bundle_lexical(
         previous: the index at the output: where its lexical settings are the same, its rows are taken over, with language and
             what was measured.
         old_rows: (N,) for each row of `source` its row in `previous`, -1 for a new one.
+        counted: the lexical index, where it was built already, without any measure.
 
     Returns:
         What is in the index's facts as `lexical`: language, terms, mode (which found best); of vectors agreement (of vectors
@@ -111,7 +106,7 @@ def bundle_lexical(
         if settings.endings != "auto":
             facts.pop("endings", None)
     else:
-        lexical, facts = _built(source, settings, job.run.report)
+        lexical, facts = (counted, {}) if counted is not None else _built(source, settings, job.run.report)
     if not has_vectors(source):
         facts["mode"] = "lexical"
     elif "agreement" not in facts:  # not taken over from the previous index
@@ -169,36 +164,37 @@ def _built(source: Artifact, chosen: IndexSettings, report: Report) -> tuple[Lex
     language = _recognised(source) if recognised else chosen.language
     settings = chosen.in_language(language)
     measured: dict[str, Any] = {}
+    found = LexicalIndex.build(_texts(source, report=report), settings, stems=chosen.endings != "keep")
     if recognised and language != "none" and chosen.endings == "auto":
-        endings, whole = _endings(source, settings, report)
+        endings, words = _endings(source, found, report)
         measured = {} if endings is None else {"endings": endings}
-        if whole is not None:
-            return whole, measured
-    stems = not measured["endings"]["kept"] if measured else chosen.endings != "keep"
-    return LexicalIndex.build(_texts(source, report=report), settings, stems=stems), measured
+        if endings is not None and endings["kept"]:
+            found = LexicalIndex.build(_texts(source, report=report), settings, stems=False) if words is None else words
+    return found, measured
 
 
 def _endings(
-    source: Artifact, settings: LexicalSettings, report: Report
+    source: Artifact, stems: LexicalIndex, report: Report
 ) -> tuple[dict[str, Any] | None, LexicalIndex | None]:
     """Compare words with their endings and their stems on the same queries: which find more; of many rows on a sample.
 
+    `stems` is the index of all rows, without endings.
+
     Returns:
         kept, whether they find more beyond chance; by, queries (as in `measured_by`); rows; nDCG@10 with endings (`words`) and
-        without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the better index,
-        where these were all rows.
+        without (`stems`); interval, of 95 %, of words above stems. None where there are too few queries. And the index with
+        endings, where these were all rows.
     """
     rows, chosen_N = _Rows(source), None
     whole = (at_most := _compared_rows(source)) >= len(rows.documents)
     if not whole:
         chosen_N = _spread(rows.documents, at_most)
         rows = _Rows(source, rows.documents, np.flatnonzero(chosen_N))
+        stems = stems.of_some(chosen_N)
     drawn, _ = _pseudo_queries(rows)
     if drawn is None:
         return None, None
-    stems, words = (
-        LexicalIndex.build(_texts(source, chosen_N, report=report), settings, stems=cut) for cut in (True, False)
-    )
+    words = LexicalIndex.build(_texts(source, chosen_N, report=report), stems.settings, stems=False)
     words_Q, stems_Q = (np.array(found_by_words(drawn, one)) for one in (words, stems))
     apart = paired_difference(words_Q, stems_Q)
     assert apart is not None
@@ -206,7 +202,7 @@ def _endings(
     return {
         "kept": least > 0, "by": drawn.how, "queries": len(drawn.texts), "rows": len(words),
         "words": round(float(words_Q.mean()), 4), "stems": round(float(stems_Q.mean()), 4), "interval": [least, most],
-    }, (words if least > 0 else stems) if whole else None  # fmt: skip
+    }, words if whole else None  # fmt: skip
 
 
 def _recognised(source: Artifact, wanted: npt.NDArray[np.bool_] | None = None) -> str:

@@ -1,6 +1,10 @@
 """The rows of an index: sentences or words unchanged, or a corpus that is cut as `embed` cuts a corpus."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from shutil import copyfileobj
 from typing import BinaryIO
 
@@ -23,10 +27,76 @@ from wordpipe.artifacts import (
     sentences_schema,
 )
 from wordpipe.encoders import UnitCutter, WordLengths
+from wordpipe.engines import CopiedProcess
+from wordpipe.runtime import keep_freed_memory
+from wordpipe.search import LexicalIndex, recognised_language, searched_fields
 from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.job import Job
 
+_CUT = ["doc_id", "sentence_id", "title", "text"]  # columns of a corpus by which it is cut
+_LEAST_COUNTED, _MOST_COUNTED = 1 << 20, 64 << 20  # bytes of sources
+_TEXTS_RECOGNISED = 1_000  # by which a language is recognised
 _BLOCK = 4 << 20  # bytes copied at a time
+
+
+class WordsAhead:
+    """The words of the rows of a corpus, counted in a copy of this process while the corpus is still being read.
+
+    Args:
+        settings: of the index; its endings are not measured.
+        copy: counts the words; see `words_ahead`.
+    """
+
+    def __init__(self, settings: IndexSettings, copy: CopiedProcess) -> None:
+        self.settings, self._copy = settings, copy
+        self._rows, self._is_of_texts = 0, True
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        """Give the next rows of a corpus to the copy.
+
+        Texts alone are counted so: which fields are searched is known when all has been read.
+        """
+        self._is_of_texts &= not searched_fields(batch.schema, titled=self.settings.reads_titles)
+        if self._is_of_texts:
+            self._copy.send(batch.select(_CUT))
+            self._rows += len(batch)
+
+    def lexical(self, corpus: Artifact, settings: IndexSettings) -> LexicalIndex | None:
+        """Return the lexical index of a corpus; None where other rows were counted, or the copy has failed."""
+        if self._rows != row_count(corpus, "corpus") or settings.recipe() != self.settings.recipe():
+            return None
+        files = self._copy.result()
+        return None if files is None else LexicalIndex.load(files)
+
+
+@contextmanager
+def words_ahead(settings: IndexSettings, size: int) -> Iterator[WordsAhead | None]:
+    """Count, within the block, the words of a corpus that is read there; None where that cannot be done or does not pay.
+
+    10 MB of prose are searched the first time in 1.6 s so, and in 2.3 s one after the other.
+
+    Args:
+        settings: of the index.
+        size: bytes of the sources. Many are read by several processes, and counted afterwards.
+    """
+    copy = CopiedProcess.of(partial(_counted, settings)) if _LEAST_COUNTED <= size <= _MOST_COUNTED else None
+    if copy is None:
+        yield None
+        return
+    with copy:
+        yield WordsAhead(settings, copy)
+
+
+def _counted(settings: IndexSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
+    """Cut a corpus into rows as `rows_of_corpus` does, and yield the files of its lexical index."""
+    keep_freed_memory()  # as `index` does
+    cut = UnitCutter(settings, WordLengths(settings)).read(batches)
+    texts, first = (units.embedded for units in cut), list[pa.Array]()
+    while sum(map(len, first)) < _TEXTS_RECOGNISED and (some := next(texts, None)) is not None:
+        first.append(some)
+    language = recognised_language(text for some in first for text in some.to_pylist())
+    chosen = settings.in_language(language if settings.language == "auto" else settings.language)
+    yield from LexicalIndex.build(chain(first, texts), chosen, stems=settings.endings != "keep").files()
 
 
 def rows_of_corpus(job: Job, corpus: Artifact, settings: IndexSettings) -> Artifact:

@@ -349,7 +349,7 @@ class OpenIndex(OpenArtifact):
         groups again and again.
         """
         found = [hits.after(offset) for hits in found]
-        wanted = np.unique(np.concatenate([hits.rows for hits in found])).tolist() if found else []
+        wanted = sorted({row for hits in found for row in hits.rows.tolist()})
         shown = (self._shown(row) | self._also_in(row) for row in self._reader.fetch(wanted))
         columns_of = dict(zip(wanted, shown, strict=True))
         return [

@@ -36,7 +36,7 @@ from wordpipe.corpus import Sources, lines_about_skipped, sources_of
 from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
-from wordpipe.search.settings import QueryOptions
+from wordpipe.search.settings import IndexSettings, QueryOptions
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_in_folder import index_in
@@ -46,6 +46,7 @@ from wordpipe.stages.sources import as_list, entries_of, prepared
 from wordpipe.storage import cache_folder, url_of
 
 _CORPUS, _INDEX, _ABOUT = "corpus", "index", "about.json"
+_INDEXING = {"endings": "remove"}  # nothing is measured
 _STREAM = "standard-input"  # what the source of its answers is
 _MOST_BYTES = 4 << 30  # of the cache; above, what was asked longest ago is removed
 _IN_USE_S = 600  # what was asked so shortly ago may be open in another process
@@ -333,10 +334,11 @@ def _make(
         given: settings of the reading.
         run: progress.
         about: what is kept about the entry.
-        found: the sources; what was passed over is not said here.
+        found: the sources; what was passed over is not said here. None: a stream, copied to the only name.
     """
     from wordpipe.stages.corpus.ingest import ingest
     from wordpipe.stages.search.index import index
+    from wordpipe.stages.search.index_rows import words_ahead
 
     begun = time.perf_counter()
     entry.mkdir(mode=0o700, exist_ok=True)
@@ -344,13 +346,15 @@ def _make(
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
     unsaid = () if found is None else (*lines_about_skipped(found.skipped, found.examples),)
     how = replace(run, verify=False, keeps_settings=False, report=partial(_report_reading, run.report, unsaid))
-    corpus = ingest(names, output=entry / _CORPUS, run=how, **reading)
-    indexing = replace(how, report=partial(_report_work, run.report))
-    made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, endings="remove")  # nothing is measured
+    size = Path(names[0]).stat().st_size if found is None else found.bytes
+    with words_ahead(IndexSettings.make(_INDEXING), 0 if known else size) as ahead:
+        corpus = ingest(names, output=entry / _CORPUS, run=replace(how, ahead=ahead), **reading)
+        indexing = replace(how, report=partial(_report_work, run.report), ahead=ahead)
+        made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, **_INDEXING)
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
-    size, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
-    text = f"read: {size:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
+    megabytes, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
+    text = f"read: {megabytes:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
     if "sources_copied" in corpus.counts:
         new, gone = (
             sum(corpus.counts.get(f"sources_{name}", 0) for name in names)
