@@ -77,8 +77,10 @@ def test_a_field_that_is_called_text_or_that_a_setting_names_comes_first(tmp_pat
 def test_a_text_field_without_values_stays_the_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.jsonl").write_text('{"text": "", "remarks": "Remarks beside a text that is empty"}\n')
+    rows, _ = ingested(expand(["r.jsonl"]))
+    assert [(row["text"], row["remarks"]) for row in rows] == [("", "Remarks beside a text that is empty")]
     with pytest.raises(InputError, match="no source contains any text"):
-        ingested(expand(["r.jsonl"]))
+        ingested(expand(["r.jsonl"]), empty_text="skip")
 
 
 def test_files_of_one_folder_have_each_their_own(tmp_path, monkeypatch):

@@ -236,7 +236,7 @@ def test_one_weight_under_two_names_is_refused():
 @pytest.mark.parametrize("cut", [0, 4, 200, -1])
 def test_a_cut_file_is_refused(cut):
     files = files_of(small_model("encoder"))
-    with pytest.raises(ArtifactError, match=r"model\.safetensors: not a safetensors file"):
+    with pytest.raises(ArtifactError, match=r"model\.safetensors: the file is (empty|cut short)"):
         load(files | {"model.safetensors": files["model.safetensors"][:cut]})
 
 

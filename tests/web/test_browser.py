@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     assert "10 answers" in page.locator("p.status").inner_text()
     searches = [url for url in seen.asked if "/search?" in url]
     assert len(searches) < len("bees find home")
-    reply = page.request.get(seen.base + page.get_by_role("link", name="as JSON").get_attribute("href"))
+    reply = page.request.get(urljoin(page.url, page.get_by_role("link", name="as JSON").get_attribute("href")))
     assert reply.json()["query"] == "bees find home"
     page.reload()
     page.wait_for_selector(HITS)
@@ -192,6 +193,7 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
     counts = page.locator("#filters section", has_text="lang").locator(".count").all_inner_texts()
     assert counts == ["10"] * 4  # the others can still be chosen, with as many rows as they would bring
     page.locator("#filters label", has_text='a "b" c').click()
+    until(page, "JSON.parse(new URLSearchParams(location.search).get('f')).length === 2")
     until(page, "document.querySelectorAll('#filters input:checked').length === 2")
     chosen = json.loads(page.evaluate("new URLSearchParams(location.search).get('f')"))
     assert chosen == [["lang", "it's"], ["lang", 'a "b" c']]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import wait_until
 from wordpipe.errors import ConfigError
+from wordpipe.web.page.static_files import StaticFile
 from wordpipe.web.settings import ServeSettings
 
 TOKEN = b"0123456789abcdef0123456789abcdef"
@@ -211,7 +212,7 @@ class _Page:
         return f"<p>{status} {len(found.get('hits', []))}"
 
     def static(self, name):
-        return (b"body {}", "text/css") if name == "page.css" else None
+        return StaticFile(b"body {}", b"", "text/css", '"1"') if name == "page.css" else None
 
 
 def test_a_page_is_drawn_of_the_answers_and_may_run_no_script_that_stands_in_it(serving, records):
@@ -221,7 +222,8 @@ def test_a_page_is_drawn_of_the_answers_and_may_run_no_script_that_stands_in_it(
     assert reply.text == "<p>400 0"
     assert "script-src 'self'" in reply.headers["Content-Security-Policy"]
     assert "unsafe" not in reply.headers["Content-Security-Policy"]
-    assert client.get("/static/page.css").headers["Content-Type"].startswith("text/css")
+    plain = client.get("/static/page.css", headers={"Accept-Encoding": "identity"})
+    assert plain.headers["Content-Type"].startswith("text/css")
     for name in ("nope", "../app.py", "..%2fapp.py", "%2e%2e/%2e%2e/etc/passwd", "", "page.css/"):
         assert client.get(f"/static/{name}").status_code == 404
 

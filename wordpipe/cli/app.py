@@ -85,6 +85,11 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {' or '.join(near)}?" if near else f" Commands: {', '.join(self._names)}."
             raise click.UsageError(f"Unknown command {args[0]!r}.{hint}", ctx) from error
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the help of the group right below its usage, so that the page of all commands fits a screen."""
+        with formatter.indentation():
+            formatter.write_text(self.help or "")
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands of the group in the place of options."""
         self.format_commands(ctx, formatter)
