@@ -15,7 +15,7 @@ FOLDER is one that sentence-transformers loads (all-MiniLM-L6-v2). The parts:
                 than the model are left out: there we read windows, they cut). And one query in NumPy and in theirs
     sts         Spearman on sets of scored pairs (as `wordpipe evaluate sts` reads them)
     retrieval   nDCG@10 on each collection: BM25, the encoder alone, BM25 and it by reciprocal ranks (k = 60), hybrid search
-                with it as `query` answers (weights by agreement, feedback on both sides), and hybrid search with random
+                with it as `query` answers (its share of the score, feedback on both sides), and hybrid search with random
                 vectors, which is the feedback alone. `without` is hybrid search with a static encoder that was taught on the
                 same texts, by leave-one-out (benchmarks/results/retrieval.json)
     distilled   the same systems with the table that `train static --goal search --teacher` makes of the encoder and the
@@ -46,9 +46,11 @@ from tokens import machine
 
 import wordpipe
 from wordpipe.artifacts import Artifact
+from wordpipe.encoders import learned_elsewhere
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.metrics import QueryFigures, paired_difference
 from wordpipe.search import (
+    LEARNED_ELSEWHERE,
     ChanceVectors,
     Hits,
     LexicalIndex,
@@ -321,7 +323,8 @@ def _scores(encoder: Any, folder: Path) -> dict[str, Any]:
     documents_ND = encoder.encode(collection.passages).vectors
     queries_QD = encoder.for_queries.encode(collection.questions).vectors
     dense, n = VectorTable(documents_ND), len(collection.passages)
-    # how far words and vectors agree, by queries made of the documents
+    # the share of its vectors, or how far words and vectors agree, by queries made of the documents
+    weight = LEARNED_ELSEWHERE if learned_elsewhere(encoder) else None
     drawn = draw_queries(collection.titles, collection.texts)
     cuts = draw_queries([""] * n, collection.texts)
     agreement, _ = measure(drawn, cuts, lambda texts: encoder.for_queries.encode(texts).vectors, dense, lexical)
@@ -333,11 +336,12 @@ def _scores(encoder: Any, folder: Path) -> dict[str, Any]:
         "dense": both[1],
         "rrf": [_by_ranks(pair) for pair in zip(*both, strict=True)],
         "hybrid": [
-            one.hits for one in Retriever(dense, lexical, agreement).find(collection.questions, queries_QD, 1000)
+            one.hits
+            for one in Retriever(dense, lexical, agreement, weight).find(collection.questions, queries_QD, 1000)
         ],
         "random": [
             one.hits
-            for one in Retriever(ChanceVectors(n, documents_ND.shape[1]), lexical, agreement).find(
+            for one in Retriever(ChanceVectors(n, documents_ND.shape[1]), lexical, agreement, weight).find(
                 collection.questions, by_chance, 1000
             )
         ],

@@ -56,6 +56,18 @@ def test_agreement_is_the_share_of_hits_in_common():
     assert found[bags][0] == pytest.approx(np.mean(slow), abs=0.02)  # rows without a word in common are all alike
 
 
+def test_a_given_share_is_that_of_every_query():
+    index, drawn = lexical(OF_ITS_OWN), draw_queries([""] * N, TEXTS)
+    found = {
+        weight: measure(drawn, CUTS, by_chance, VectorTable(by_chance(TEXTS)), index, weight)[1]
+        for weight in (None, 0.0, 0.4, 1.0)
+    }
+    assert found[0.0]["hybrid"] == found[None]["lexical"]
+    assert found[1.0]["hybrid"] == found[None]["dense"]
+    assert found[0.4]["hybrid"] != found[None]["hybrid"]
+    assert len({(one["dense"], one["lexical"]) for one in found.values()}) == 1
+
+
 def test_too_few_texts_measure_nothing():
     index = lexical([""] * N)
     agreement, found = measure(None, None, bags, VectorTable(bags(TEXTS)), index)

@@ -13,8 +13,10 @@ import wordpipe
 from tests.stages.test_export_encoder import word_tokenizer
 from tests.support.model_artifacts import ROLES, folder_of, model_files
 from wordpipe.artifacts import Artifact, Manifest
+from wordpipe.encoders import UNKNOWN_PAIRS
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.model import load_hf
+from wordpipe.search import ELSEWHERE_UNMEASURED
 from wordpipe.stages import bundled_encoder
 
 TEXTS = ["the bees fly home", "home", "  a bee and the Hive.  ", "the the unseen the", "fly the bees home"]
@@ -273,10 +275,14 @@ def test_index_query_and_a_classifier_take_it(bert: dict[str, bytes], tmp_path: 
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS * 4))
     assert cli("embed", tmp_path / "run/encoder", tmp_path / "texts.txt", "-o", tmp_path / "run/sentences").code == 0
     assert cli("index", tmp_path / "run/sentences", "-o", tmp_path / "run/index").code == 0
-    about = json.loads((tmp_path / "run/index/manifest.json").read_text())["facts"]["lexical"]
-    assert (about["measured"], about["agreement"]) == (None, 1.0)  # nothing can be measured on so few texts
     found = cli("query", tmp_path / "run/index", "bees fly home", "--mode", "dense", "--json", "-k", "1")
     assert json.loads(found.out)["text"] in ("the bees fly home", "fly the bees home")
+    # its vectors have their share whatever the question's length, unless the asker says another
+    about = facts_of(tmp_path / "run/index")["lexical"]
+    assert (about["measured"], about["weight"]) == (None, ELSEWHERE_UNMEASURED)  # of so few texts
+    for asked, weight in (({}, ELSEWHERE_UNMEASURED), ({"weight": 0.25}, 0.25)):
+        (hit,) = wordpipe.query(tmp_path / "run/index", "the bees fly home", k=1, mode="hybrid", explain=True, **asked)
+        assert hit["explain"]["dense"]["weight"] == weight
     exported = cli("export", tmp_path / "run/sentences", "--to", "sentence-transformers", "-o", tmp_path / "out")
     assert exported.code == 0, exported.err
     np.testing.assert_allclose(vectors_of(imported(tmp_path / "out")), vectors_of(tmp_path / "run/encoder"), atol=3e-6)
@@ -396,6 +402,7 @@ def test_trainings_start_from_it_and_learn_from_it(bert: dict[str, bytes], tmp_p
         tokens, output=tmp_path / "learned", teacher=artifact, dim=32, n_layers=1, **taught
     )
     before = vectors_of(artifact)
+    assert [facts_of(Path(one.path))["pairs"][0] == UNKNOWN_PAIRS for one in (going_on, learned)] == [True, False]
     assert vectors_of(Path(going_on.path)).shape == before.shape
     assert 0 < np.abs(vectors_of(Path(going_on.path)) - before).max() < 0.3  # two steps from where it stood
     assert vectors_of(Path(learned.path)).shape[0] == len(TEXTS)

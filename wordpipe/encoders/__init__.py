@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from wordpipe.encoders.encoder import (
         ENCODER_FILE,
         TRANSFORM_FILE,
+        UNKNOWN_PAIRS,
         EncodedBatch,
         TextEncoder,
         check_finite,
         explained_cosine,
+        learned_elsewhere,
         learned_from_pairs,
         load_facts,
         text_runs,

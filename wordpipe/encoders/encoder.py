@@ -192,6 +192,18 @@ def learned_from_pairs(encoder: TextEncoder) -> bool:
     return "pairs" in encoder.identity
 
 
+UNKNOWN_PAIRS = "unknown"
+"""What an encoder from elsewhere learned from, among the kinds of `pairs` of its identity."""
+
+
+def learned_elsewhere(encoder: TextEncoder) -> bool:
+    """True if a transformer learned from pairs of other texts, and so knows more of the language than these texts say.
+
+    So did one that was then trained further on these texts.
+    """
+    return encoder.kind == "transformer" and UNKNOWN_PAIRS in encoder.identity.get("pairs", ())
+
+
 def transform_kind(settings: EmbedSettings, encoder: TextEncoder, texts: int) -> TransformKind:
     """Return the transform that `auto` means for this encoder and this number of texts.
 

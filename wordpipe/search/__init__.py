@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
         CANDIDATES,
+        ELSEWHERE_UNMEASURED,
         FEEDBACK,
+        LEARNED_ELSEWHERE,
         UNMEASURED,
-        UNMEASURED_OF_PAIRS,
         Result,
         Retriever,
         SearchMode,

@@ -103,7 +103,12 @@ Encode = Callable[[Sequence[str]], Vectors]
 
 
 def measure(
-    drawn: PseudoQueries | None, cuts: PseudoQueries | None, encode: Encode, dense: DenseIndex, lexical: LexicalIndex
+    drawn: PseudoQueries | None,
+    cuts: PseudoQueries | None,
+    encode: Encode,
+    dense: DenseIndex,
+    lexical: LexicalIndex,
+    weight: float | None = None,
 ) -> tuple[float, dict[str, float] | None]:
     """Measure by pseudo queries how far vectors and words agree, and the nDCG@10 of each mode.
 
@@ -113,6 +118,7 @@ def measure(
         encode: as the rows were.
         dense: the N rows as vectors.
         lexical: the index of their words.
+        weight: share of the vectors in every query; None: by agreement.
 
     Returns:
         The agreement, 0 to 1; nDCG@10 of what `measure_modes` names, None without queries.
@@ -124,7 +130,7 @@ def measure(
         return agreement, None
     queries_QD = encode(drawn.texts)
     rests_QD = encode(drawn.rests) if drawn.rests else queries_QD[:0]
-    return agreement, measure_modes(drawn, queries_QD, rests_QD, dense, lexical, agreement)
+    return agreement, measure_modes(drawn, queries_QD, rests_QD, dense, lexical, agreement, weight)
 
 
 def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex) -> float:
@@ -145,8 +151,14 @@ def measure_agreement(cuts: PseudoQueries, queries_QD: Vectors, dense: DenseInde
 
 
 def measure_modes(
-    drawn: PseudoQueries, queries_QD: Vectors, rests_QD: Vectors, dense: DenseIndex, lexical: LexicalIndex, agreement: float
-) -> dict[str, float]:  # fmt: skip
+    drawn: PseudoQueries,
+    queries_QD: Vectors,
+    rests_QD: Vectors,
+    dense: DenseIndex,
+    lexical: LexicalIndex,
+    agreement: float,
+    weight: float | None = None,
+) -> dict[str, float]:
     """Measure by pseudo queries the nDCG@10 of dense, hybrid and lexical search.
 
     Beside them stand two controls, so that vectors are not credited with what asking twice brings: lexical_twice, the words
@@ -159,11 +171,12 @@ def measure_modes(
         dense: the N rows as vectors.
         lexical: the index of their words.
         agreement: of both.
+        weight: share of the vectors in every query; None: by agreement.
     """
     n = len(lexical)
     wanted = [{n + number} for number in range(len(drawn.rests))] or drawn.others
     rests = [lexical.read_text(rest) for rest in drawn.rests]
-    cut = _CutRetriever(dense, lexical, agreement, own=drawn.rows, rests=rests, vectors_of_rests=rests_QD)
+    cut = _CutRetriever(dense, lexical, agreement, weight, own=drawn.rows, rests=rests, vectors_of_rests=rests_QD)
     words = [lexical.read(text) for text in drawn.texts]
     near, worded = cut.near(queries_QD, CANDIDATES), cut.worded(words, CANDIDATES)
     results = cut.mixed(words, queries_QD, near, worded, 10)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from wordpipe.artifacts import Kind
 
-UNKNOWN_PAIRS = ["unknown"]
-"""Kinds of pairs that an encoder from elsewhere learned from, as an artifact says it."""
 
 _MODULES, _CONFIG, _README = "modules.json", "config.json", "README.md"
 _READ = {".json", ".safetensors", ".txt", ".md"}  # endings of files that are read

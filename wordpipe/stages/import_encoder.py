@@ -23,7 +23,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
-from wordpipe.stages.encoder_folder import UNKNOWN_PAIRS, file_names, origin_of
+from wordpipe.stages.encoder_folder import file_names, origin_of
 from wordpipe.stages.inputs import reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.sources import joint_hash, refuse_headless
@@ -208,7 +208,9 @@ def _of_head(name: str) -> bool:
 
 def _trained(folder: _Folder) -> dict[str, Any]:
     """Return the fact that a folder's encoder learned from pairs, which a folder of sentence-transformers is taken to have."""
-    return {"pairs": UNKNOWN_PAIRS} if _MODULES in folder.names else {}
+    from wordpipe.encoders import UNKNOWN_PAIRS
+
+    return {"pairs": [UNKNOWN_PAIRS]} if _MODULES in folder.names else {}
 
 
 def _load(folder: _Folder, root: str) -> "Loaded":
@@ -247,7 +249,7 @@ def _import_table(job: Job, folder: _Folder, modules: "FolderModules", prompts: 
     Raises:
         ArtifactError: no table, a prompt, or layers that cannot be made part of the table.
     """
-    from wordpipe.encoders import LAYERS_FILE, sentence_transformers_files, static_files
+    from wordpipe.encoders import LAYERS_FILE, UNKNOWN_PAIRS, sentence_transformers_files, static_files
     from wordpipe.tokens import open_tokenizer
 
     if any(prompts.values()):
@@ -267,7 +269,7 @@ def _import_table(job: Job, folder: _Folder, modules: "FolderModules", prompts: 
     for name, content in files.items():
         job.write(name, content)
     job.counts["parameters"] = table_VK.size
-    job.facts |= {"encoder": "static", "pooling": "mean", "dim": table_VK.shape[1], "pairs": UNKNOWN_PAIRS}
+    job.facts |= {"encoder": "static", "pooling": "mean", "dim": table_VK.shape[1], "pairs": [UNKNOWN_PAIRS]}
 
 
 def _table(folder: _Folder, root: str) -> tuple[npt.NDArray[np.float32], bool]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.encoders import Transform, learned_from_pairs
+from wordpipe.encoders import Transform, learned_elsewhere, learned_from_pairs
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.metrics import SIGNIFICANT, Evaluation, Measured, QueryFigures, System, in_json, side_by_side
@@ -19,6 +19,7 @@ from wordpipe.runtime import Progress
 from wordpipe.search import (
     CANDIDATES,
     FEEDBACK,
+    LEARNED_ELSEWHERE,
     ChanceVectors,
     Hits,
     LexicalIndex,
@@ -287,7 +288,8 @@ class _Searches:
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
-            measured = {} if self.weight is not None else self._measured(opened, encoded, dense)
+            weight = LEARNED_ELSEWHERE if self.weight is None and learned_elsewhere(opened.encoder) else self.weight
+            measured = {} if self.weight is not None else self._measured(opened, encoded, dense, weight)
             learned = learned_from_pairs(opened.encoder)
         facts = {
             "transform": encoded.kind,
@@ -298,7 +300,7 @@ class _Searches:
         # by vectors alone, then mixed with words
         queries_QD = encoded.questions.vectors
         yield _Found("dense", path, dense.search(queries_QD, self.reach), facts)
-        retriever = Retriever(dense, self.lexical, measured.get("agreement", 1.0), self.weight, self.feedback)
+        retriever = Retriever(dense, self.lexical, measured.get("agreement", 1.0), weight, self.feedback)
         results = retriever.find(self.collection.questions, queries_QD, self.reach)
         weights = [result.weight for result in results if result.weight is not None]
         mixed = {"weight": round(sum(weights) / max(len(weights), 1), 4), **measured, "feedback": self.feedback}
@@ -320,7 +322,9 @@ class _Searches:
         kind = opened.encoder.transform.kind if opened.carries else transform.kind
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
-    def _measured(self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable) -> dict[str, Any]:
+    def _measured(
+        self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable, weight: float | None
+    ) -> dict[str, Any]:
         """Measure the agreement of vectors and words by queries made of the retrieval's documents."""
         drawn = draw_queries(self.collection.titles, self.collection.texts)
         cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
@@ -328,7 +332,7 @@ class _Searches:
         def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return opened.for_queries.encode(texts).transformed(encoded.transform).vectors
 
-        agreement, found = measure(drawn, cuts, encode, dense, self.lexical)
+        agreement, found = measure(drawn, cuts, encode, dense, self.lexical, weight)
         return {"agreement": agreement, "measured": measured_by(drawn, found)}
 
 

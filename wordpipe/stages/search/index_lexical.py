@@ -23,16 +23,17 @@ from wordpipe.artifacts import (
     read_batches,
     row_count,
 )
-from wordpipe.encoders import TextEncoder, Transform, learned_from_pairs
+from wordpipe.encoders import TextEncoder, Transform, learned_elsewhere, learned_from_pairs
 from wordpipe.metrics import paired_difference
 from wordpipe.runtime import Progress, Report, quiet
 from wordpipe.search import (
     CANDIDATES,
+    ELSEWHERE_UNMEASURED,
     FEEDBACK,
+    LEARNED_ELSEWHERE,
     LEXICAL,
     MAX_QUERIES,
     MIN_QUERIES,
-    UNMEASURED_OF_PAIRS,
     LexicalIndex,
     PseudoQueries,
     SearchMode,
@@ -44,7 +45,6 @@ from wordpipe.search import (
     recognised_language,
 )
 from wordpipe.search.settings import IndexSettings, LexicalSettings
-from wordpipe.stages.encoder_folder import UNKNOWN_PAIRS
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
 from wordpipe.stages.search.row_facts import document_numbers, reads_titles, searched_columns
@@ -54,7 +54,7 @@ _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file,
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
 _NOISE = 0.02  # of nDCG@10 by the most queries that are drawn; of fewer more
 # facts that an update takes over
-_MEASURED = ("agreement", "mode", "feedback", "measured", "alike", "endings", "seconds_beside_vectors")
+_MEASURED = ("agreement", "weight", "mode", "feedback", "measured", "alike", "endings", "seconds_beside_vectors")
 _LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 3_000_000  # in which endings are compared with stems
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
@@ -376,9 +376,9 @@ def _measured(
         transform: of all vectors; the rows' are then in memory.
 
     Returns:
-        agreement; mode: see `best_mode`; feedback, where words alone are asked twice: see `pays_twice`; measured: see
-        `measured_by`; alike, True where nothing was measured as too few titles and texts are unlike all others;
-        seconds_beside_vectors, of a query in this mode, where that was timed.
+        agreement; weight, of an encoder that learned elsewhere; mode: see `best_mode`; feedback, where words alone are asked
+        twice: see `pays_twice`; measured: see `measured_by`; alike, True where nothing was measured as too few titles
+        and texts are unlike all others; seconds_beside_vectors, of a query in this mode, where that was timed.
     """
     # Queries, and how their texts are encoded.
     drawn, cuts = _pseudo_queries(rows)
@@ -402,15 +402,17 @@ def _measured(
     dense = rows.dense
     if transform is not None:
         dense = VectorTable(transform.apply(dense.vectors(np.arange(len(lexical))))[0])
-    agreement, found = measure(drawn, cuts, encode, dense, lexical)
-    agreement = UNMEASURED_OF_PAIRS if cuts is None and encoder.identity.get("pairs") == UNKNOWN_PAIRS else agreement
+    elsewhere = ELSEWHERE_UNMEASURED if cuts is None else LEARNED_ELSEWHERE
+    weight = elsewhere if learned_elsewhere(encoder) else None
+    agreement, found = measure(drawn, cuts, encode, dense, lexical, weight)
     # The mode that is chosen, and how long a query then takes.
     trained = learned_from_pairs(encoder)
     mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
     again = mode == "lexical" and found is not None and drawn is not None and pays_twice(found, len(drawn.texts))
     twice = {"feedback": FEEDBACK} if again else {}
     measured = measured and measured | {"learned_from_pairs": trained}
-    facts = {"agreement": agreement, "mode": mode, **twice, "measured": measured}
+    share = {} if weight is None else {"weight": weight}
+    facts = {"agreement": agreement, **share, "mode": mode, **twice, "measured": measured}
     if drawn is None and cuts is not None:
         facts["alike"] = True
     if timed and cuts is not None:

@@ -332,7 +332,7 @@ class OpenIndexes(OpenTextIndex):
             return facts[0]
         modes = {str(one.get("mode", "dense")) for one in facts}
         joined = {**facts[0], "mode": modes.pop() if len(modes) == 1 else "hybrid"}
-        for key in ("agreement", "feedback"):
+        for key in ("agreement", "weight", "feedback"):
             if all(isinstance(one.get(key), int | float) for one in facts):
                 joined[key] = min(one[key] for one in facts)
         return joined

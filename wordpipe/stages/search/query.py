@@ -372,12 +372,19 @@ class OpenTextIndex(OpenIndex):
             None if mode == "lexical" else self.vector_index(allowed),
             None if mode == "dense" else self.lexical,
             read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED),
-            options.weight,
+            self._weight(options),
             self._feedback(mode, options),
             allowed,
             prefixes,
             self.row_facts.doublings(options),
         )
+
+    def _weight(self, options: QueryOptions) -> float | None:
+        """Return the share of the vectors in every hybrid score; None: agreement and length of the query say it."""
+        own = self._of("lexical")
+        if options.weight is not None or "weight" not in own:
+            return options.weight
+        return read_fact(own, "weight", float, self.artifact.path / MANIFEST)
 
     def _feedback(self, mode: SearchMode, options: QueryOptions) -> int:
         """Return the number of first hits by which a query of this mode is searched for a second time."""

@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, is_artifact, manifest_at, read_batches
-from wordpipe.encoders import sentence_transformers_files
+from wordpipe.encoders import UNKNOWN_PAIRS, sentence_transformers_files
 from wordpipe.errors import ArtifactError, ConfigError, WordpipeError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.stages.inputs import file_entry, reading
@@ -159,12 +159,14 @@ class _FirstEncoder:
         special: the tokenizer's special ids; [CLS] and [SEP] are there.
         pooling: mean or weighted.
         weights: what each token weighs in the mean, (V,) float32; None: all alike.
+        elsewhere: whether it learned from other people's pairs before.
     """
 
     model: LanguageModel
     special: SpecialIds
     pooling: Pooling
     weights: Floats | None
+    elsewhere: bool = False
 
 
 def _first_encoder(
@@ -188,7 +190,7 @@ def _first_encoder(
         BudgetError: a model that this machine cannot hold.
     """
     # the given model, and the special tokens
-    given, pooling = None, settings.pooling or DEFAULT_POOLING
+    given, elsewhere, pooling = None, False, settings.pooling or DEFAULT_POOLING
     if settings.init is not None:
         given = given_model(job, settings.init, tokenizer, "encoder", settings.seed)
     special = special_ids(tokenizer, "encoder", None if given is None else given.special)
@@ -199,11 +201,12 @@ def _first_encoder(
     if given is not None:
         model = with_special_ids(given.model, replace(given.model.config, dropout=settings.dropout), special)
         pooling, kept_V = _pooling_of(given.artifact, settings, number_of_ids(tokenizer))
+        elsewhere = given.artifact is not None and UNKNOWN_PAIRS in given.artifact.manifest.facts.get("pairs", ())
         if settings.pooling is None:
             kept = "" if kept_V is None else ", with the token weights of the --init model"
             job.note(f"pooling: {pooling}{kept}")
         if kept_V is not None:
-            return _FirstEncoder(model, special, pooling, kept_V)
+            return _FirstEncoder(model, special, pooling, kept_V, elsewhere)
     # fresh weights, or the mean of given vectors
     elif settings.init_embeddings is None:
         model = _fresh_encoder(settings, tokenizer, special, None)
@@ -217,9 +220,9 @@ def _first_encoder(
         weights_V = lengths_V if vectors.kind == "model" else weights_V * lengths_V
     # special tokens say nothing of a text
     if pooling == "mean":
-        return _FirstEncoder(model, special, pooling, None)
+        return _FirstEncoder(model, special, pooling, None, elsewhere)
     weights_V[list(special.present())] = 0.0
-    return _FirstEncoder(model, special, pooling, weights_V.astype(np.float32))
+    return _FirstEncoder(model, special, pooling, weights_V.astype(np.float32), elsewhere)
 
 
 def _pooling_of(given: Artifact | None, settings: ContrastiveSettings, n_ids: int) -> tuple[Pooling, Floats | None]:
@@ -316,8 +319,8 @@ def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSet
         job.write(name, content)
     job.facts |= {
         "encoder": "transformer", "pooling": start.pooling, "goal": settings.goal, "objective": "contrast",
-        "pairs": pair_kinds(settings), "dim": config.dim, "architecture": config.architecture, "max_len": config.max_len,
-        "transformers": transformers_class(config),
+        "pairs": [UNKNOWN_PAIRS] * start.elsewhere + pair_kinds(settings), "dim": config.dim,
+        "architecture": config.architecture, "max_len": config.max_len, "transformers": transformers_class(config),
     }  # fmt: skip
 
 
