@@ -154,6 +154,7 @@ def test_hidden_states_are_sick_and_whitened_ones_are_not(built, tmp_path):
 
 # ---- what is found
 
+MODES = ("lexical", "lexical_twice", "dense", "hybrid", "random_vectors")
 SEARCH = "wordpipe train static TOKENS -o MODEL --goal search"
 
 
@@ -182,16 +183,20 @@ def test_vectors_that_find_are_healthy(finding):
     shown = asked(str(finding))[1].splitlines()
     at = next(number for number, line in enumerate(shown) if line.startswith("search "))
     assert shown[at] == "search   tested with 165 queries (each title must find its text):"
-    assert shown[at + 1].startswith(f"         {finds['measured']['ndcg_at_10']['dense']:.2f} by vectors, 0.")
-    assert shown[at + 1].endswith(" by words and vectors (nDCG@10; 1 is best)")
-    assert shown[at + 2].strip().startswith("without these vectors: 0.")
-    assert " by words in 2 searches, 0." in shown[at + 2]
-    assert shown[at + 2].endswith(" with random vectors")
-    assert [line.strip() for line in shown[at + 3 : at + 5]] == [
+    assert shown[at + 1].split() == ["search", "by", "nDCG@10", "above", "words", "(95", "%)"]  # nothing was timed
+    names = ["words", "words, 2 searches", "vectors", "words and vectors", "words and random vectors"]
+    for name, mode, line in zip(names, MODES, shown[at + 2 : at + 7], strict=True):
+        figures = line.strip().removeprefix(name).split(maxsplit=1)
+        assert figures[0] == f"{finds['measured']['ndcg_at_10'][mode]:.3f}"
+        if mode != "lexical":
+            apart, low, high = finds["measured"]["above_words"][mode]
+            assert figures[1] == f"{apart:+.3f} ({low:+.3f} to {high:+.3f})"
+            assert low <= apart <= high
+    assert [line.strip() for line in shown[at + 7 : at + 9]] == [
         "healthy  vectors find as much as words, or more",
         "(too optimistic, because the vectors were trained on pairs of this kind)",
     ]
-    assert max(map(len, shown[at : at + 5])) <= 90
+    assert max(map(len, shown[at : at + 9])) <= 90
 
 
 @pytest.mark.slow
@@ -300,6 +305,13 @@ def test_an_index_says_what_was_measured_when_it_was_built(finding, tmp_path):
     }
     assert here.pop("own_cosine") > 0.99
     assert there.pop("own_cosine") is None
+    assert {*there.pop("seconds")} == {
+        "encoding",
+        "words",
+        "feedback",
+        "search",
+    }  # an index was timed, sentences were not
+    assert here.pop("seconds") == {}
     assert there == here  # the same measurement of the same rows
 
 

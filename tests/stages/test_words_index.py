@@ -245,3 +245,15 @@ def test_whether_vectors_help_is_one_sentence(built, tmp_path, cli):
     assert ("do not help" in line) == (lexical["mode"] == "lexical")
     assert f"nDCG@10 {figures['hybrid']:.2f} by words and vectors" in line
     assert line.endswith(f"({lexical['measured']['queries']} queries: each title must find its text); query uses both")
+    # before it a table of the parts, with what each costs
+    lines = said.splitlines()
+    at = next(number for number, one in enumerate(lines) if one.startswith("search by "))
+    assert lines[at].endswith("ms a query")
+    seconds = lexical["seconds"]
+    for mode, row, parts in (
+        ("lexical", lines[at + 1], ["words"]), ("lexical_twice", lines[at + 2], ["words", "feedback"]),
+        ("dense", lines[at + 3], ["encoding", "search"]), ("hybrid", lines[at + 4], [*seconds, "search"]),
+    ):  # fmt: skip
+        assert f" {figures[mode]:.3f} " in row
+        assert float(row.split()[-1]) == pytest.approx(1e3 * sum(seconds[part] for part in parts), abs=0.006)
+    assert "random vectors" in lines[at + 5]

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         draw_queries,
         found_by_words,
         measure,
+        measured_by,
     )
     from wordpipe.search.question import Clause, FieldIs, FieldKind, Question, read_question
     from wordpipe.search.update import (

@@ -10,11 +10,14 @@ neither side.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from wordpipe.metrics import paired_difference
 from wordpipe.search.hybrid import CANDIDATES, UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
 from wordpipe.search.lexical.bm25 import LexicalIndex
@@ -98,6 +101,7 @@ def _cut(words: Sequence[str], between: str, rng: np.random.Generator) -> tuple[
     return between.join(words[start : start + size]), between.join([*words[:start], *words[start + size :]])
 
 
+Figures = npt.NDArray[np.float64]
 Encode = Callable[[Sequence[str]], Vectors]
 """Texts to their unit vectors, zero where a text has none."""
 
@@ -109,7 +113,7 @@ def measure(
     dense: DenseIndex,
     lexical: LexicalIndex,
     weight: float | None = None,
-) -> tuple[float, dict[str, float] | None]:
+) -> tuple[float, dict[str, Figures] | None]:
     """Measure by pseudo queries how far vectors and words agree, and the nDCG@10 of each mode.
 
     Args:
@@ -121,7 +125,7 @@ def measure(
         weight: share of the vectors in every query; None: by agreement.
 
     Returns:
-        The agreement, 0 to 1; nDCG@10 of what `measure_modes` names, None without queries.
+        The agreement, 0 to 1; nDCG@10 of what `measure_modes` names, of every query, None without queries.
     """
     agreement = UNMEASURED
     if cuts is not None:
@@ -158,8 +162,8 @@ def measure_modes(
     lexical: LexicalIndex,
     agreement: float,
     weight: float | None = None,
-) -> dict[str, float]:
-    """Measure by pseudo queries the nDCG@10 of dense, hybrid and lexical search.
+) -> dict[str, Figures]:
+    """Measure by pseudo queries the nDCG@10 of dense, hybrid and lexical search, (Q,) each.
 
     Beside them stand two controls, so that vectors are not credited with what asking twice brings: lexical_twice, the words
     alone after feedback, and random_vectors, hybrid search as it is, with the same share, but with vectors drawn by chance.
@@ -194,9 +198,29 @@ def measure_modes(
         "random_vectors": [result.hits for result in control],
     }
     return {
-        mode: float(np.mean([_ndcg(one, some) for one, some in zip(hits, wanted, strict=True)]))
+        mode: np.array([_ndcg(one, some) for one, some in zip(hits, wanted, strict=True)])
         for mode, hits in found.items()
     }
+
+
+def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, Figures] | None) -> dict[str, Any] | None:
+    """Return by what queries the lexical half was measured, and what each mode and control found.
+
+    Returns:
+        by, queries; ndcg_at_10 of each; above_words, how far each of the others is above words alone, and the 95 % interval.
+    """
+    if drawn is None or ndcg_at_10 is None:
+        return None
+    above = {name: _above(one_Q, ndcg_at_10["lexical"]) for name, one_Q in ndcg_at_10.items() if name != "lexical"}
+    means = {name: round(float(one_Q.mean()), 4) for name, one_Q in ndcg_at_10.items()}
+    return {"by": drawn.how, "queries": len(drawn.texts), "ndcg_at_10": means, "above_words": above}
+
+
+def _above(one_Q: Figures, words_Q: Figures) -> list[float]:
+    """Return how far figures are above those of words, and the 95 % interval of that."""
+    apart = paired_difference(one_Q, words_Q, draws=2_000)
+    assert apart is not None
+    return [round(float(number), 4) for number in (apart.mean, *apart.interval)]
 
 
 def found_by_words(drawn: PseudoQueries, lexical: LexicalIndex) -> list[float]:

@@ -38,6 +38,7 @@ from wordpipe.stages.inspected_models import inspect_model, inspected_of
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.index_lexical import QUERIES_MEASURED, TOO_ALIKE, measure_some
+from wordpipe.stages.search.index_vectors import lines_of_parts
 from wordpipe.stages.sources import SourceLike
 from wordpipe.wording import counted
 
@@ -374,13 +375,14 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
     Returns:
         measured (by, queries, ndcg_at_10 of dense, lexical, hybrid and the controls, see `measure_modes`), None where it could
         not be; agreement of vectors and words and mode (which found most), None where not known; rows, how many texts were
-        searched; trained, whether the encoder learned from pairs of texts; state (healthy, weak, sick, unknown) and says;
-        mend, the command where they do not find; own_cosine, see `measure_some`, None of an index.
+        searched; seconds of the parts of a query, of an index alone; trained, whether the encoder learned from pairs of texts;
+        state (healthy, weak, sick, unknown) and says; mend, the command where they do not find; own_cosine, see
+        `measure_some`, None of an index.
     """
     # what is known where nothing can be measured
     found: dict[str, Any] = {
         "measured": None, "agreement": None, "mode": None, "rows": counts["rows"], "trained": False, "mend": None,
-        "own_cosine": None,
+        "own_cosine": None, "seconds": {},
     }  # fmt: skip
     why = "there are too few texts with 12 words or more: use more text"
     # an index knows it since it was built; of sentences it is measured now
@@ -388,6 +390,7 @@ def _finds(artifact: Artifact, counts: Mapping[str, int], report: Report) -> dic
         if artifact.kind == "index":
             lexical = artifact.fact("lexical", dict, {})
             found |= {name: lexical.get(name) for name in ("measured", "agreement", "mode")}
+            found["seconds"] = lexical.get("seconds", {})
             found["alike"] = lexical.get("alike", False)
         elif not artifact.names(ENCODER):
             why = "this artifact has no encoder for queries"
@@ -480,13 +483,9 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
     if (measured := finds["measured"]) is None:
         yield f"search   not measured: {finds['says']}"
         return
-    dense, lexical, both = (measured["ndcg_at_10"][mode] for mode in ("dense", "lexical", "hybrid"))
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
     yield f"search   tested with {measured['queries']:,} queries ({QUERIES_MEASURED[measured['by']]}){among}:"
-    yield f"{_GAP}{dense:.2f} by vectors, {lexical:.2f} by words, {both:.2f} by words and vectors (nDCG@10; 1 is best)"
-    if "lexical_twice" in (found := measured["ndcg_at_10"]):
-        twice, chance = found["lexical_twice"], found["random_vectors"]
-        yield f"{_GAP}without these vectors: {twice:.2f} by words in 2 searches, {chance:.2f} with random vectors"
+    yield from (f"{_GAP}{line}" for line in lines_of_parts(finds))
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
         yield f"{_GAP}(too optimistic, because the vectors were trained on pairs of this kind)"

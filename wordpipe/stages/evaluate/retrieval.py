@@ -29,13 +29,13 @@ from wordpipe.search import (
     chance_vectors,
     draw_queries,
     measure,
+    measured_by,
 )
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages.evaluate import inputs
 from wordpipe.stages.evaluate.inputs import PLAIN, EvaluatedEncoder, Texts, open_evaluated
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
-from wordpipe.stages.search.index_lexical import measured_by
 from wordpipe.stages.sources import as_list, refuse_artifacts
 from wordpipe.wording import short_name
 

@@ -42,6 +42,7 @@ from wordpipe.search import (
     draw_queries,
     found_by_words,
     measure,
+    measured_by,
     recognised_language,
 )
 from wordpipe.search.settings import IndexSettings, LexicalSettings
@@ -54,8 +55,9 @@ _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file,
 _DRAWN = 4 * MAX_QUERIES  # rows read, as some are too short
 _NOISE = 0.02  # of nDCG@10 by the most queries that are drawn; of fewer more
 # facts that an update takes over
-_MEASURED = ("agreement", "weight", "mode", "feedback", "measured", "alike", "endings", "seconds_beside_vectors")
+_MEASURED = ("agreement", "weight", "mode", "feedback", "measured", "alike", "endings", "seconds")
 _LEAST_ROWS, _ENDINGS_ROWS, _ENDINGS_CHARS = 1_000, 10_000, 3_000_000  # in which endings are compared with stems
+_TIMED = 64  # queries
 _COMPARED = 32  # rows whose vectors are compared with what the encoder gives
 QUERIES_MEASURED = {
     "rows": "each row must find its document",
@@ -378,7 +380,7 @@ def _measured(
     Returns:
         agreement; weight, of an encoder that learned elsewhere; mode: see `best_mode`; feedback, where words alone are asked
         twice: see `pays_twice`; measured: see `measured_by`; alike, True where nothing was measured as too few titles
-        and texts are unlike all others; seconds_beside_vectors, of a query in this mode, where that was timed.
+        and texts are unlike all others; seconds, see `_seconds`, where these were timed.
     """
     # Queries, and how their texts are encoded.
     drawn, cuts = _pseudo_queries(rows)
@@ -407,8 +409,9 @@ def _measured(
     agreement, found = measure(drawn, cuts, encode, dense, lexical, weight)
     # The mode that is chosen, and how long a query then takes.
     trained = learned_from_pairs(encoder)
-    mode, measured = best_mode(found, trained=trained), measured_by(drawn, found)
-    again = mode == "lexical" and found is not None and drawn is not None and pays_twice(found, len(drawn.texts))
+    means = None if found is None else {name: float(values_Q.mean()) for name, values_Q in found.items()}
+    mode, measured = best_mode(means, trained=trained), measured_by(drawn, found)
+    again = mode == "lexical" and means is not None and drawn is not None and pays_twice(means, len(drawn.texts))
     twice = {"feedback": FEEDBACK} if again else {}
     measured = measured and measured | {"learned_from_pairs": trained}
     share = {} if weight is None else {"weight": weight}
@@ -416,24 +419,22 @@ def _measured(
     if drawn is None and cuts is not None:
         facts["alike"] = True
     if timed and cuts is not None:
-        seconds = _seconds_beside_vectors(encoder, lexical, cuts.texts, mode, again=again or mode == "hybrid")
-        facts["seconds_beside_vectors"] = round(seconds, 6)
+        facts["seconds"] = _seconds(encoder, lexical, cuts.texts[:_TIMED])
     return facts
 
 
-def _seconds_beside_vectors(
-    encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str], mode: SearchMode, *, again: bool
-) -> float:
-    """Return the seconds of a lexical or hybrid query, without the search by vectors."""
+def _seconds(encoder: TextEncoder, lexical: LexicalIndex, queries: Sequence[str]) -> dict[str, float]:
+    """Return the seconds of each part of a query but the search by vectors: encoding, words, feedback (of the words)."""
     begun = time.perf_counter()
-    if mode != "lexical":
-        encoder.for_queries.encode(queries)
-    if mode != "dense":
-        words = [lexical.read(query) for query in queries]
-        for own, hits in zip(words, lexical.best(words, CANDIDATES), strict=True):
-            if again:
-                lexical.score_rows(lexical.expanded(own, lexical.texts(hits.rows[:FEEDBACK])), hits.rows)
-    return (time.perf_counter() - begun) / len(queries)
+    encoder.for_queries.encode(queries)
+    encoded = time.perf_counter()
+    words = [lexical.read(query) for query in queries]
+    found = lexical.best(words, CANDIDATES)
+    worded = time.perf_counter()
+    for own, hits in zip(words, found, strict=True):
+        lexical.score_rows(lexical.expanded(own, lexical.texts(hits.rows[:FEEDBACK])), hits.rows)
+    times = {"encoding": encoded - begun, "words": worded - encoded, "feedback": time.perf_counter() - worded}
+    return {name: round(seconds / len(queries), 6) for name, seconds in times.items()}
 
 
 def best_mode(ndcg_at_10: Mapping[str, float] | None, *, trained: bool) -> SearchMode:
@@ -459,14 +460,6 @@ def pays_twice(ndcg_at_10: Mapping[str, float], queries: int) -> bool:
     """True if words that are asked twice find more than words alone, beyond noise."""
     noise: float = _NOISE * (MAX_QUERIES / queries) ** 0.5
     return bool(ndcg_at_10["lexical_twice"] > ndcg_at_10["lexical"] + noise)
-
-
-def measured_by(drawn: PseudoQueries | None, ndcg_at_10: Mapping[str, float] | None) -> dict[str, Any] | None:
-    """Return by what queries the lexical half was measured, and the nDCG@10 of each mode and control."""
-    if drawn is None or ndcg_at_10 is None:
-        return None
-    rounded = {name: round(value, 4) for name, value in ndcg_at_10.items()}
-    return {"by": drawn.how, "queries": len(drawn.texts), "ndcg_at_10": rounded}
 
 
 def _pseudo_queries(rows: _Rows) -> tuple[PseudoQueries | None, PseudoQueries | None]:

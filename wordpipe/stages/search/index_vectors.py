@@ -87,7 +87,11 @@ def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:
     # Of texts the words are indexed too, and it is measured what finds more.
     before = (previous.artifact, previous.old_rows) if previous else (None, None)
     lexical = bundle_lexical(job, source, chosen, *before)
+    if "seconds" in lexical and built.chosen.queries_per_s:
+        lexical["seconds"]["search"] = round(1 / built.chosen.queries_per_s, 6)
     if lexical and previous is None:
+        for line in lines_of_parts(lexical):
+            job.note(line)
         job.note(_worth_of_vectors(lexical))
     _record(job, built, table, previous, in_place=in_place)
 
@@ -148,7 +152,14 @@ def _record(job: Job, built: Built, table: IndexVectors, previous: PreviousIndex
         job.warn(f"recall@10 of the index is {found}, which is less than the target of {recall}")
 
 
-_SEARCHES = {"dense": 1, "hybrid": 2, "lexical": 0}  # by vectors, of a query
+_PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "lexical": ("words", ("words",)),
+    "lexical_twice": ("words, 2 searches", ("words", "feedback")),
+    "dense": ("vectors", ("encoding", "search")),
+    "hybrid": ("words and vectors", ("encoding", "words", "feedback", "search", "search")),
+    "random_vectors": ("words and random vectors", ()),
+}
+"""Name of what is measured, and the parts of its queries that take time; a control has none."""
 
 
 def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str, float]:
@@ -160,10 +171,38 @@ def _query_rates(by_vectors: float, lexical: dict[str, Any] | None) -> dict[str,
     searches = round(by_vectors, 1)
     if not lexical:
         return {"queries_per_s": searches}  # words, which are looked up
-    if (beside := lexical.get("seconds_beside_vectors")) is None:
+    mode = "lexical_twice" if lexical.get("feedback") else lexical["mode"]
+    if (seconds := _seconds_of(mode, lexical.get("seconds", {}))) is None:
         return {"vector_searches_per_s": searches}
-    seconds = beside + _SEARCHES[lexical["mode"]] / max(by_vectors, 1e-9)
     return {"queries_per_s": round(1 / max(seconds, 1e-9), 1), "vector_searches_per_s": searches}
+
+
+def _seconds_of(mode: str, seconds: Mapping[str, float]) -> float | None:
+    """Return the seconds of a query in a mode, the sum of its parts; None where one was not timed, or of a control."""
+    parts = _PARTS[mode][1]
+    return sum(seconds[name] for name in parts) if parts and all(name in seconds for name in parts) else None
+
+
+def lines_of_parts(lexical: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table of what words, feedback and vectors find on the texts of an index, and what each costs a query.
+
+    Args:
+        lexical: what an index has in its facts, or `measure_some` has found; nothing is yielded where nothing was measured.
+    """
+    measured, seconds = lexical.get("measured"), lexical.get("seconds", {})
+    if measured is None:
+        return
+    above_words = measured.get("above_words", {})  # which an index of before does not know
+    yield f"{'search by':<26}nDCG@10   above words (95 %)         {'ms a query' if seconds else ''}".rstrip()
+    for mode, (name, _) in _PARTS.items():
+        if mode not in (found := measured["ndcg_at_10"]):
+            continue
+        above = ""
+        if mode in above_words:
+            apart, low, high = above_words[mode]
+            above = f"{apart:+.3f} ({low:+.3f} to {high:+.3f})"
+        taken = _seconds_of(mode, seconds)
+        yield f"  {name:<24}{found[mode]:7.3f}   {above:<25}{'' if taken is None else f'{1e3 * taken:12.2f}'}".rstrip()
 
 
 def _worth_of_vectors(lexical: Mapping[str, Any]) -> str:
@@ -188,7 +227,8 @@ def _worth_of_vectors(lexical: Mapping[str, Any]) -> str:
         rival = f"{chance:.2f} with random vectors instead"
     helps = "help" if mode != "lexical" else "do not help"
     by = f"{measured['queries']} queries: {QUERIES_MEASURED[measured['by']]}"
-    return f"vectors {helps} here: nDCG@10 {other:.2f} by {what}, {rival} ({by}); query uses {asks}"
+    leave = "" if mode != "lexical" else "; to leave the vectors out, index the corpus"
+    return f"vectors {helps} here: nDCG@10 {other:.2f} by {what}, {rival} ({by}); query uses {asks}{leave}"
 
 
 def _curve_lines(built: Built) -> Iterator[str]:

@@ -380,7 +380,7 @@ class OpenTextIndex(OpenIndex):
         )
 
     def _weight(self, options: QueryOptions) -> float | None:
-        """Return the share of the vectors in every hybrid score; None: agreement and length of the query say it."""
+        """Return the share of the vectors in every hybrid score; None: it follows from the agreement."""
         own = self._of("lexical")
         if options.weight is not None or "weight" not in own:
             return options.weight
