@@ -3,12 +3,14 @@
     python benchmarks/sides.py --data DIR --brought FOLDER --vectors CACHE      writes benchmarks/results/sides.json
 
 DIR has collections in the layout of BEIR (Cranfield, CISI, NPL, CACM), FOLDER is an encoder that sentence-transformers loads
-(all-MiniLM-L6-v2), CACHE keeps the vectors for the next run. Three encoders: `static`, trained on each collection without
-labels as in benchmarks/retrieval.py; `brought`; and `lsi`, latent semantic indexing. All searches are those of `query --mode
-hybrid`, with feedback on all sides. The parts:
+(all-MiniLM-L6-v2), CACHE keeps the vectors for the next run. Four encoders: `static`, trained on each collection without
+labels as in benchmarks/retrieval.py; `brought`; `taught`, the table that `brought` teaches on each collection (`train static
+--teacher`); and `lsi`, latent semantic indexing. All searches are those of `query --mode hybrid`, with feedback on all sides.
+The parts:
 
     shares       the share of the brought encoder's vectors: by agreement, as for encoders of one's own; by the length of the
-                 question alone; or fixed. The share by ranks (RRF, k = 60) and vectors drawn by chance are the controls
+                 question alone; or fixed. The share by ranks (RRF, k = 60) and vectors drawn by chance are the
+                 controls. And the share of the table that it taught
     few          the same share in 12 subsets of 30 texts of each collection, as nothing can be measured of so few
     three        words, static and brought: the grid of the shares of both
     oracle       the better of several searches for each question, which no rule can beat: what there is to gain by choosing
@@ -34,7 +36,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from borrowed import _by_ranks
+from borrowed import _by_ranks, _taught
 from peers.measure import versions
 from retrieval import adapted, compared
 from tokens import machine
@@ -70,6 +72,7 @@ from wordpipe.stages import open_collection, open_encoder
 RESULTS = Path(__file__).parent.absolute() / "results"
 MEASURE, DEPTH, NEAR, LONG = "ndcg_at_10", 100, 10, 20
 FEW, SUBSETS = 30, 12
+ENCODERS = ("static", "brought", "taught", "lsi")
 Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[np.float32]
 Shares = Mapping[str, Callable[[float], float]]
@@ -189,10 +192,10 @@ def _fused(lists: Sequence[tuple[Hits, float]]) -> Hits:
 
 
 def opened_sides(brought: Path, cache: Path) -> Callable[[Path, Any, LexicalIndex], dict[str, Side]]:
-    """A function that encodes a collection by all three encoders, or reads what was encoded before."""
+    """A function that encodes a collection by all encoders, or reads what was encoded before."""
 
     def of(folder: Path, collection: Any, lexical: LexicalIndex) -> dict[str, Side]:
-        return {name: _side(name, folder, collection, lexical, brought, cache) for name in ("static", "brought", "lsi")}
+        return {name: _side(name, folder, collection, lexical, brought, cache) for name in ENCODERS}
 
     return of
 
@@ -221,9 +224,13 @@ def _encoded(
 
         documents = encode(texts)
         return documents, encode(collection.questions), measure(None, cuts, encode, VectorTable(documents), lexical)[0]
-    if name == "brought":
-        wordpipe.import_words(brought, output=work / "brought")
-    model = work / "brought" if name == "brought" else adapted(folder, None, work)
+    model = work / "brought"
+    if name != "static":
+        wordpipe.import_words(brought, output=model)
+    if name == "taught":
+        model = _taught(folder, model, work / "taught", {})
+    elif name == "static":
+        model = adapted(folder, None, work)
     with Artifact(model) as artifact:
         encoder = open_encoder(artifact, EmbedSettings.make({"device": "cpu"}))
         documents, asks = encoder.encode(texts).vectors, encoder.for_queries
@@ -284,27 +291,27 @@ def by_length(share: float) -> Callable[[float], float]:
     return lambda words: vector_share(share, words)
 
 
-def of_shares(benches: Mapping[str, Bench]) -> dict[str, Any]:
-    """The share of the brought encoder."""
+def of_shares(benches: Mapping[str, Bench], encoder: str) -> dict[str, Any]:
+    """The share of an encoder's vectors, with controls."""
     rules: dict[str, Callable[[Bench], Callable[[float], float]]] = {
-        "agreement": lambda bench: by_agreement(bench, "brought"),
+        "agreement": lambda bench: by_agreement(bench, encoder),
         **{f"length {share}": lambda _, share=share: by_length(share) for share in (0.3, 0.4, 0.5, 0.6, 0.8)},
         **{f"fixed {share}": lambda _, share=share: fixed(share) for share in (0.2, 0.3, 0.4, 0.5, 0.6)},
     }
     scores = {
-        name: {key: bench.asked({"brought": rule(bench)}) for key, bench in benches.items()}
+        name: {key: bench.asked({encoder: rule(bench)}) for key, bench in benches.items()}
         for name, rule in rules.items()
     }
     found = left_out(scores, scores["agreement"])
     controls: Scores = {"rrf": {}, "bm25": {}, "random": {}}
     for key, bench in benches.items():
-        side = bench.sides["brought"]
+        side = bench.sides[encoder]
         both = bench.lexical.best(bench.words, 1000), side.table.search(side.queries, 1000)
         controls["rrf"][key] = bench.figures([_by_ranks(pair) for pair in zip(*both, strict=True)])
         controls["bm25"][key] = bench.figures(bench.worded)
         shape = side.documents.shape
         drawn = Side(chance_vectors(*shape, 1), chance_vectors(len(side.queries), shape[1], 2**40), 0.0)
-        controls["random"][key] = bench.asked({"brought": fixed(LEARNED_ELSEWHERE)}, sides={"brought": drawn})
+        controls["random"][key] = bench.asked({encoder: fixed(LEARNED_ELSEWHERE)}, sides={encoder: drawn})
     chosen = scores[f"fixed {LEARNED_ELSEWHERE}"]
     against = {
         name: {key: _apart(chosen[key], values) for key, values in control.items()}
@@ -417,7 +424,8 @@ def main() -> int:
     if len(benches) < 2:
         parser.error(f"fewer than two collections in {asked.data}: none could be left out")
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "shares": lambda: of_shares(benches),
+        "shares": lambda: of_shares(benches, "brought"),
+        "shares_taught": lambda: of_shares(benches, "taught"),
         "few": lambda: of_few(benches),
         "three": lambda: of_three(benches),
         "oracle": lambda: of_oracle(benches),

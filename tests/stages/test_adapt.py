@@ -68,7 +68,12 @@ def test_the_folder_is_that_of_the_encoder_and_one_layer(built, encoder, tmp_pat
         wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
         np.testing.assert_allclose(other.encode(TEXTS).vectors, wanted, atol=1e-5)
     # and all that is known of the encoder is known of it
-    known = facts(encoder) | {"goal": "similarity", "objective": "contrast", "pairs": ["crop", "title"], "tuned": "map"}
+    known = facts(encoder) | {
+        "goal": "similarity",
+        "objective": "contrast",
+        "pairs": ["unknown", "crop", "title"],
+        "tuned": "map",
+    }
     assert facts(tmp_path / "adapted") == known
     with Artifact(tmp_path / "adapted") as artifact:
         assert len(Layers.from_bytes(artifact.read("layers.safetensors")).layers) == 2

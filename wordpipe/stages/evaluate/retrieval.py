@@ -18,11 +18,13 @@ from wordpipe.metrics import SIGNIFICANT, Evaluation, Measured, QueryFigures, Sy
 from wordpipe.runtime import Progress
 from wordpipe.search import (
     CANDIDATES,
+    ELSEWHERE_UNMEASURED,
     FEEDBACK,
     LEARNED_ELSEWHERE,
     ChanceVectors,
     Hits,
     LexicalIndex,
+    PseudoQueries,
     Retriever,
     VectorTable,
     beir,
@@ -288,7 +290,9 @@ class _Searches:
         with open_evaluated(path, self.settings, self.run) as opened:
             encoded = self._encoded(opened)
             dense = VectorTable(encoded.documents.vectors)
-            weight = LEARNED_ELSEWHERE if self.weight is None and learned_elsewhere(opened.encoder) else self.weight
+            weight = self.weight
+            if weight is None and learned_elsewhere(opened.encoder):
+                weight = ELSEWHERE_UNMEASURED if self._cuts is None else LEARNED_ELSEWHERE
             measured = {} if self.weight is not None else self._measured(opened, encoded, dense, weight)
             learned = learned_from_pairs(opened.encoder)
         facts = {
@@ -322,17 +326,21 @@ class _Searches:
         kind = opened.encoder.transform.kind if opened.carries else transform.kind
         return _Encoded(documents.transformed(transform), questions.transformed(transform), transform, kind)
 
+    @property
+    def _cuts(self) -> PseudoQueries | None:
+        """Pieces of the documents as queries; None where there are too few."""
+        return draw_queries([""] * len(self.collection.texts), self.collection.texts)
+
     def _measured(
         self, opened: EvaluatedEncoder, encoded: _Encoded, dense: VectorTable, weight: float | None
     ) -> dict[str, Any]:
         """Measure the agreement of vectors and words by queries made of the retrieval's documents."""
         drawn = draw_queries(self.collection.titles, self.collection.texts)
-        cuts = draw_queries([""] * len(self.collection.texts), self.collection.texts)
 
         def encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return opened.for_queries.encode(texts).transformed(encoded.transform).vectors
 
-        agreement, found = measure(drawn, cuts, encode, dense, self.lexical, weight)
+        agreement, found = measure(drawn, self._cuts, encode, dense, self.lexical, weight)
         return {"agreement": agreement, "measured": measured_by(drawn, found)}
 
 

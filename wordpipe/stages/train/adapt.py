@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import load
 
 from wordpipe.artifacts import MANIFEST, TOKENIZER, WEIGHTS_FILE, Artifact, parse_json_object
-from wordpipe.encoders import LAYERS_FILE, Layer, Layers, sentence_transformers_files
+from wordpipe.encoders import LAYERS_FILE, UNKNOWN_PAIRS, Layer, Layers, sentence_transformers_files
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model import config_from_hf
 from wordpipe.runtime import torch_threads
@@ -110,5 +110,11 @@ def _write(job: Job, origin: Artifact, learned: Learned, settings: ContrastiveSe
         )  # fmt: skip
         for name, content in files.items():
             job.write(name, content)
-    job.facts |= facts | {"goal": settings.goal, "objective": "contrast", "pairs": ["crop", "title"], "tuned": "map"}
+    before = [kind for kind in facts.get("pairs", ()) if kind == UNKNOWN_PAIRS]  # it keeps what it knew
+    job.facts |= facts | {
+        "goal": settings.goal,
+        "objective": "contrast",
+        "pairs": [*before, "crop", "title"],
+        "tuned": "map",
+    }
     job.counts |= {name: count for name, count in origin.manifest.counts.items() if name == "parameters"}

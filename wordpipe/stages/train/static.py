@@ -20,6 +20,7 @@ from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, row_count
 from wordpipe.encoders import (
     TABLE_FILE,
     TENSOR,
+    UNKNOWN_PAIRS,
     listed_words,
     sentence_transformers_files,
     static_files,
@@ -241,7 +242,7 @@ def _write(
         job.write(name, content)
     job.facts |= {
         "encoder": "static", "pooling": "mean", "goal": settings.goal,
-        "pairs": pair_kinds(settings) if settings.trains else ["unknown"],
+        "pairs": pair_kinds(settings) if settings.trains else [UNKNOWN_PAIRS],
         "dim": dim, "unit": settings.unit, "keep_case": source.fact("keep_case", bool),
     }  # fmt: skip
 
