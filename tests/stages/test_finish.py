@@ -267,7 +267,7 @@ def test_of_several_seeds_those_that_were_begun_are_finished(chain):
     stop(train, source, chain / "half", **settings | {"epochs": 30})
     first, second = stopped_runs(chain / "half")
     assert (first.state.name, second.state.name[:7]) == ("seed-1", "seed-1-")
-    with pytest.raises(ArtifactError, match=r"this artifact has several stopped trainings.*seed-1: .*seed-1-"):
+    with pytest.raises(ArtifactError, match=r"this artifact has several stopped trainings.*seed-1-"):
         wordpipe.finish(chain / "half")
     assert ending_of(wordpipe.finish(second.state))["of"] > whole
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import wait_until
 from wordpipe.errors import ConfigError
-from wordpipe.web.page.static_files import StaticFile
+from wordpipe.web.page import StaticFile
 from wordpipe.web.settings import ServeSettings
 
 TOKEN = b"0123456789abcdef0123456789abcdef"

@@ -225,7 +225,9 @@ def _worth_of_vectors(lexical: Mapping[str, Any]) -> str:
     rival = f"{words:.2f} by {how}"
     if mode == "lexical" and words <= other <= chance:
         rival = f"{chance:.2f} with random vectors instead"
-    helps = "help" if mode != "lexical" else "do not help"
+    # a gain that may be chance is none: they are used, as they cost no answer, but nothing is promised
+    is_sure = measured.get("above_words", {}).get(mode, (0.0, 1.0))[1] > 0
+    helps = "do not help" if mode == "lexical" else "help" if is_sure else "change little"
     by = f"{measured['queries']} queries: {QUERIES_MEASURED[measured['by']]}"
     leave = "" if mode != "lexical" else "; to leave the vectors out, index the corpus"
     return f"vectors {helps} here: nDCG@10 {other:.2f} by {what}, {rival} ({by}); query uses {asks}{leave}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
-    from wordpipe.web.page.static_files import static
+    from wordpipe.web.page.static_files import StaticFile, static
     from wordpipe.web.page.views import home
 else:
     __getattr__, __dir__ = face(__name__, __file__)
