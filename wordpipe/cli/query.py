@@ -225,6 +225,10 @@ def _count(
     counts, total = partial(opened.count_all, options=options), 0
     for some in [[""]] if asked is None else asked:
         numbers = _answered(counts, some, lambda _: 0, strict=not titled)
+        # of one query it is said how it was read, as beside its answers
+        for result in () if quiet or titled or asked is None else opened.query_all(some, 1, options):
+            for remark in _remarks(result, options):
+                say(remark)
         _print_counts(form, some, numbers, titled=titled)
         total += sum(numbers)
     if options.mode == "dense" and not quiet:

@@ -22,6 +22,7 @@ from wordpipe.search.lexical.letters import folded
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?\s*")
+_AMOUNT = re.compile(r"([-+]?)[$€£¥₹]?\s?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?[$€£¥₹]?")
 _PART = re.compile(r"(\w+)([+#]*)")
 _WORD_ENDS = r"(?!\w|[+#]+(?!\w))"  # no letter, and none of the signs of C++ and C#, follows
 
@@ -215,8 +216,9 @@ def _text_mask(texts: pa.ChunkedArray, clause: FieldIs) -> Mask:
     chunks = texts.unify_dictionaries().chunks
     if not chunks:
         return np.zeros(0, np.bool_)
-    holds = _text_test(clause)
-    is_true = np.array([value is not None and holds(value) for value in chunks[0].dictionary.to_pylist()] + [False])
+    different = [value or "" for value in chunks[0].dictionary.to_pylist()]
+    holds = _text_test(clause, different)
+    is_true = np.array([bool(value.strip()) and holds(value) for value in different] + [False])
     no_text = len(is_true) - 1
     return _concatenated([is_true[chunk.indices.fill_null(no_text).to_numpy()] for chunk in chunks])
 
@@ -249,13 +251,21 @@ def _days_of(values: pa.Array) -> npt.NDArray[np.datetime64]:
     return days_N
 
 
-def _text_test(clause: FieldIs) -> Callable[[str], bool]:
-    """Return the function from a text of a field to True if a clause asks for this text."""
+def _text_test(clause: FieldIs, different: Sequence[str]) -> Callable[[str], bool]:
+    """Return the function from a text of a field, which is not blank, to True if a clause asks for this text.
+
+    Where all `different` texts of the field are numbers, as in a cell of CSV, a number is compared as one: 5.3 is 5.30.
+    """
     if clause.value is None:
         return _text_bounds(clause)
     if clause.name == "id":
-        exact = folded(clause.value)
+        exact = folded(clause.value.removesuffix("*"))
+        if clause.value.endswith("*"):
+            return lambda value: folded(value).startswith(exact)
         return lambda value: folded(value) == exact
+    wanted_number = number_in(clause.value)
+    if wanted_number is not None and all(number_in(value) is not None for value in different if value.strip()):
+        return lambda value: number_in(value) == wanted_number
     wanted, pattern = clause.value, phrase_pattern(clause.value)
     if pattern is None:  # signs alone
         return lambda value: wanted in value
@@ -282,6 +292,18 @@ def number_in(text: str) -> float | int | None:
     (10, 2.5, 1000.0, None, None, None)
     """
     return _exact(text) if _NUMBER.fullmatch(text) else None
+
+
+def amount_in(text: str) -> float | int | None:
+    """Return the number of a text that is a number, also with commas between thousands and a sign of a currency.
+
+    >>> amount_in("-$9.00"), amount_in("1,200"), amount_in("3,50 €"), amount_in("12.50 €"), amount_in("May 5")
+    (-9.0, 1200, None, 12.5, None)
+    """
+    if (number := number_in(text)) is not None:
+        return number
+    found = _AMOUNT.fullmatch(text.strip())
+    return None if found is None else number_in(found[1] + found[2].replace(",", ""))
 
 
 def _exact(written: str) -> float | int:
@@ -317,7 +339,8 @@ def _days(written: str) -> tuple[date, date]:
 def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
     """Return the test of a text that lies between two others; texts that begin with the upper one are included.
 
-    Where the bounds are numbers, a text that is a number is compared as one: the cells of CSV and TSV are texts.
+    Where the bounds are numbers, a text that is a number, or an amount such as $1,200, is compared as one: the cells of CSV
+    and TSV are texts. A text that does not begin with a digit lies between no numbers.
     """
     bounds = [bound for bound in (clause.low, clause.high) if bound is not None]
     is_between = _number_test(clause) if all(number_in(bound) is not None for bound in bounds) else None
@@ -325,8 +348,11 @@ def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
     high = None if clause.high is None else folded(clause.high)
 
     def holds(value: str) -> bool:
-        if is_between is not None and (number := number_in(value)) is not None:
-            return bool(is_between(number))
+        if is_between is not None:
+            if (number := amount_in(value)) is not None:
+                return bool(is_between(number))
+            if not value.strip()[:1].isdigit():
+                return False
         text = folded(value)
         is_above = low is None or (text > low and not text.startswith(low) if clause.open_low else text >= low)
         if high is None:

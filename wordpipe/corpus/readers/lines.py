@@ -36,14 +36,14 @@ _SAID = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?:\\t|[^\w\s"]|\t)"?[ \t]*[\r\n]',
 def read_text(opened: Opened, newline: Newline = "auto") -> Iterator[Record]:
     """Return the documents of plain text: the file, its blocks or its lines."""
     source, settings, documents = opened.source, opened.settings, opened.documents_of_text()
-    return text_records(
-        opened.lines(_counting_lines(opened.blocks, source)),
-        source=source.name,
-        documents=documents,
-        first_line_title=settings.first_line_title,
-        newline=newline,
-        max_bytes=settings.max_document_bytes,
-    )
+    is_log = documents == "line" and settings.documents == "section"
+    for record in text_records(
+        opened.lines(_counting_lines(opened.blocks, source)), source=source.name, documents=documents,
+        first_line_title=settings.first_line_title, newline=newline, max_bytes=settings.max_document_bytes,
+    ):  # fmt: skip
+        if is_log:  # a line that says the same as an earlier one is another event, and counts
+            record.beside = f"line {record.line}"
+        yield record
 
 
 def is_json_lines(first: bytes, settings: IngestSettings) -> bool:

@@ -1,0 +1,86 @@
+"""Counts of `search` over the files that people have are those of a plain reading of the same files."""
+
+import csv
+import json
+import random
+
+import pytest
+
+import wordpipe
+
+CITIES = ["Berlin", "Oslo", "Lisbon", ""]
+
+
+@pytest.fixture(scope="module")
+def goods(tmp_path_factory):
+    """A table with empty cells, whose prices are numbers, or amounts of money."""
+    rng, root = random.Random(11), tmp_path_factory.mktemp("goods")
+    rows = [
+        {
+            "name": f"lamp {n}", "description": f"A lamp of the {n}th kind that stands in a corner of the room.",
+            "price": rng.choice(["", f"{rng.uniform(1, 20):.2f}", f"{rng.randrange(20)}.50"]),
+            "cost": rng.choice(["", f"${rng.uniform(1, 2000):,.2f}"]), "city": rng.choice(CITIES),
+        }
+        for n in range(120)
+    ]  # fmt: skip
+    with (root / "goods.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, [*rows[0]])
+        table.writeheader()
+        table.writerows(rows)
+    return root / "goods.csv", rows
+
+
+def count(question, path, cli, cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    result = cli("search", question, path, "--count", "--json")
+    return json.loads(result.out)["count"]
+
+
+def number(text):
+    return float(text.replace(",", "").lstrip("$")) if text else None
+
+
+@pytest.mark.parametrize(
+    ("question", "holds"),
+    [
+        ("price<10", lambda row: row["price"] and number(row["price"]) < 10),
+        ("price:..10", lambda row: row["price"] and number(row["price"]) <= 10),
+        ("price>=10", lambda row: row["price"] and number(row["price"]) >= 10),
+        ("price:7.5", lambda row: row["price"] and number(row["price"]) == 7.5),
+        ("price:7.50", lambda row: row["price"] and number(row["price"]) == 7.5),
+        ("cost<1000", lambda row: row["cost"] and number(row["cost"]) < 1000),
+        ("cost:1000..2000", lambda row: row["cost"] and 1000 <= number(row["cost"]) <= 2000),
+        ("city:..c", lambda row: row["city"] == "Berlin"),
+        ("lamp -price<10", lambda row: not row["price"] or number(row["price"]) >= 10),
+    ],
+)
+def test_an_empty_cell_is_neither_small_nor_large(question, holds, goods, cli, tmp_path_factory, monkeypatch):
+    path, rows = goods
+    expected = sum(bool(holds(row)) for row in rows)
+    assert 0 < expected < len(rows)
+    assert count(question, path, cli, tmp_path_factory.getbasetemp() / "counts", monkeypatch) == expected
+
+
+def test_each_line_of_a_log_counts(cli, tmp_path, monkeypatch):
+    rng = random.Random(3)
+    lines = [rng.choice(["disk full", "disk ok", "all is well", "the fan is loud"]) for _ in range(60)]
+    (tmp_path / "server.log").write_text("".join(f"{line}\n" for line in lines))
+    n = sum("disk" in line for line in lines)
+    assert count("disk", tmp_path / "server.log", cli, tmp_path / "cache", monkeypatch) == n
+    (tmp_path / "server.log").write_text("".join(f"{line}\n" for line in [*lines, "disk full"]))
+    assert count("disk", tmp_path / "server.log", cli, tmp_path / "cache", monkeypatch) == n + 1
+
+
+def test_ids_are_found_by_their_beginning(tmp_path):
+    rows = [{"id": f"OPS-{n}", "text": f"ticket number {n}"} for n in (4700, 4711, 4800)]
+    wordpipe.ingest(rows, output=tmp_path / "corpus")
+    with wordpipe.open(wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document")) as index:
+        assert {hit["id"] for hit in index.query("id:ops-47*")} == {"OPS-4700", "OPS-4711"}
+        assert [hit["id"] for hit in index.query("id:OPS-4711")] == ["OPS-4711"]
+
+
+def test_beside_a_count_it_is_said_how_the_question_was_read(goods, cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "no field is called 'colour'" in cli("search", "colour:red lamp", goods[0], "--count").err
+    assert "searched for corner instead of cornar" in cli("search", "cornar", goods[0], "--count").err
+    assert "cornar" not in cli("search", "cornar", goods[0], "--count", "-q").err
