@@ -435,8 +435,8 @@ def _is_whole(record: Record, settings: IngestSettings, ledger: Ledger, *, is_pa
                     "blank_spans", "spans with only white space at the begin or the end of a text were skipped; the first "
                     f"one is at {place}",
                 )  # fmt: skip
-    # without a text a pair is counted below, and of others the title is the text
-    elif is_pair:
+    # without a text a pair is counted below, a record is known by its title and fields, and of others the title is the text
+    elif is_pair or record.keeps_empty:
         record.text = ""
     else:
         record.text, record.title = record.title or "", None

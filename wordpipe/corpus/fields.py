@@ -287,9 +287,9 @@ class Fields:
         """Return the blank text of a record, for which its title may count, or None; and whether the record is kept so."""
         name = self.settings.text_field
         blank = values.get(name) or ""
-        if title is not None and self._as_text(title).strip():
-            return blank, False
         keeps = self.settings.empty_text == "fields" and not self._own
+        if title is not None and self._as_text(title).strip():
+            return blank, keeps
         others = (self._casts.keys() if self._limited else values.keys()) - self._taken  # those that are carried
         if keeps and any(values.get(key) not in (None, "") for key in others):
             return blank, True

@@ -153,8 +153,8 @@ class IngestSettings(Settings):
     no_metadata: bool = setting(False, "keep only the fields text, title and id", expert=True)
     empty_text: Literal["fields", "skip"] = setting(
         "fields",
-        "for a record with neither a text nor a title: fields = keep the record with an empty text, so that it is found by "
-        "its other fields; skip = skip the record",
+        "for a record without a text: fields = keep the record with an empty text, so that it is found by its title and "
+        "its other fields; skip = take the title as the text, or skip the record if it has no title",
         expert=True,
     )
     bad_records: Literal["auto", "fail", "skip"] = setting(
