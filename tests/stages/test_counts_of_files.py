@@ -79,6 +79,12 @@ def test_ids_are_found_by_their_beginning(tmp_path):
         assert [hit["id"] for hit in index.query("id:OPS-4711")] == ["OPS-4711"]
 
 
+def test_a_field_that_became_the_title_is_named_where_it_cannot_be_sorted_by(goods, cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "the field name is the column title" in cli("search", "lamp", goods[0], "--sort", "name").err
+    assert cli("search", "lamp", goods[0], "--sort", "title", "-k", "1").code == 0
+
+
 def test_beside_a_count_it_is_said_how_the_question_was_read(goods, cli, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert "no field is called 'colour'" in cli("search", "colour:red lamp", goods[0], "--count").err

@@ -49,7 +49,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
     Floats,
     encode_texts,
 )
-from wordpipe.stages.search.row_facts import document_numbers, reads_titles
+from wordpipe.stages.search.row_facts import document_numbers, fields_used, reads_titles
 
 if TYPE_CHECKING:
     from wordpipe.stages.search.passages import PassageFinder
@@ -291,7 +291,12 @@ class OpenTextIndex(OpenIndex):
         if options.mode in ("dense", "hybrid") or options.weight is not None:
             refuse_without_vectors(self.artifact)
         self.allowed(options)
-        self.row_facts.check(options)
+        try:
+            self.row_facts.check(options)
+        except ConfigError as error:
+            if became := fields_used(self.artifact.place, self.artifact.manifest).get(str(error.got)):
+                error.hint = f"in this index, the field {error.got} is the column {became}: write {became}"
+            raise
         if options.mode in ("lexical", "hybrid") or options.is_hybrid:
             self.lexical  # noqa: B018  opened now, so that one that is not there is said once
 
