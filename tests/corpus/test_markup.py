@@ -182,6 +182,19 @@ comment -->
     ]
 
 
+def test_a_footnote_follows_the_block_that_refers_to_it_and_keeps_its_line():
+    body = "# A\n\nwet[^1] and [^b] but [^none]\n\n- item[^B]\n\n# B\n\n"
+    text = f"{body}[^x]: free\n[^b]: one *more*[^1]\n\n    two\n[^1]: first[^b]\n"
+    found = records(text, "md")
+    assert [(one.title, one.text) for one in found] == [
+        ("A", "wet[1] and [b] but [^none]\n\n[1] first[b]\n\n[b] one more[1]\n\ntwo\n- item[B]"),
+        ("B", "[x] free"),
+    ]
+    assert [line_of(found[0], part) for part in ("wet", "[1] first", "[b] one", "two", "item")] == [3, 13, 10, 12, 5]
+    # in a circle, and of a note that came before
+    assert shown("[^a]: x[^b]\n[^b]: y[^a]\n[^a]: z\n", "md") == [(None, "[a] z\n\n[a] x[b]\n\n[b] y[a]")]
+
+
 def test_only_two_tildes_strike_through():
     assert shown("version 1.0~rc1~2 is ~small~ and ~~gone~~ ~~~not~~~\n", "md") == [
         (None, "version 1.0~rc1~2 is ~small~ and gone ~~~not~~~")

@@ -223,6 +223,16 @@ def test_what_is_included_can_have_a_format(odd):
         wordpipe.ingest("in", output="c", include="*.x:klingon")
 
 
+def test_source_code_that_is_included_is_read_by_definitions_unless_a_format_is_named(odd):
+    (odd / "queue.py").write_text("# A queue.\nclass JobQueue:\n    pass\n")
+    (odd / "rows.json").write_text('{"text": "A mole digs."}\n{"text": "A shrew hunts."}\n')
+    for include, title in (("*.py,*.json", "JobQueue"), ("queue.*,*.json", "JobQueue"), ("*.py:text,*.json", None)):
+        wordpipe.ingest("in", output="c", include=include)
+        rows = pq.read_table("c/corpus-00000.parquet").to_pylist()
+        assert {row["title"] for row in rows if row["source"] == "in/queue.py"} == {title}
+        assert {row["text"] for row in rows if row["source"] == "in/rows.json"} == {"A mole digs.", "A shrew hunts."}
+
+
 def test_a_search_says_once_what_it_does_not_have_and_names_only_its_own_options(odd, monkeypatch, tmp_path, cli):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (odd / "cut.txt.gz").write_bytes(GZ[:200])

@@ -418,8 +418,11 @@ class _Finder:
         if not os.access(path, os.R_OK):
             raise StorageError("no permission to read this file", where=path, hint=f"chmod u+r {path}")
         # what it is read as
-        known, _, compression = kind_of(path)
-        known, wanted = known or meant, self._wanted(path) or "auto"
+        known, suffix, compression = kind_of(path)
+        wanted = self._wanted(path)
+        if wanted is not None and (form := _IF_NAMED.get(suffix)) and not READERS[form].looks_like:
+            meant = meant or form  # as if it were named; what its content shows better is left to the content
+        known, wanted = known or meant, wanted or "auto"
         if known is None and self.read_as == "auto" and stat.S_ISREG(found.st_mode):
             known = form_by_beginning(path)
         known = known if wanted == "auto" else wanted

@@ -1,8 +1,9 @@
-"""Markdown as an outline: CommonMark with tables and strikethrough, read by pulldown-cmark (pyromark).
+"""Markdown as an outline: CommonMark with tables, strikethrough and footnotes, read by pulldown-cmark (pyromark).
 
 Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments are
-no text. Lines are exact, but for words behind a line end inside a code span or the target of a link, which count from the line
-before.
+no text. A footnote follows the first paragraph, list or table that refers to it, with its label in brackets, wherever it is
+written; one that nothing refers to stays where it is. Lines are exact, but for words behind a line end inside a code span or
+the target of a link, which count from the line before.
 
 Front matter, the fields at the head of a file, in YAML between `---` or in TOML between `+++`, gives the outline's fields. A
 block is front matter only where it reads as such: fields (`key: value`), what goes on below them (indented lines, items of
@@ -29,7 +30,9 @@ _OWN_ANCHOR = re.compile(r"\s*\{#(?P<anchor>[^\s{}]+)\}\s*\Z")  # kramdown, Pand
 _ALERT = re.compile(r"\A\[!(?P<kind>NOTE|TIP|IMPORTANT|WARNING|CAUTION)\]", re.IGNORECASE)
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _INLINE = frozenset(("Emphasis", "Strong", "Strikethrough", "Link", "Image"))
-_CONTAINERS = frozenset(("BlockQuote", "List", "Item"))
+_NOTE = "FootnoteDefinition"
+_CONTAINERS = frozenset(("BlockQuote", "List", "Item", _NOTE))
+_WHOLE = frozenset(("Paragraph", "Table", *_CONTAINERS))  # blocks that notes can follow
 _LONGEST_HEAD = 1 << 16  # characters of a block
 _DEEPEST_VALUE = 20
 _YAML = re.compile(r"\A---[ \t]*\n(?P<block>(?:(?!(?:---|\.\.\.)[ \t]*(?:\n|\Z)).*\n)*)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
@@ -40,6 +43,7 @@ _KEY = re.compile(
 _GOES_ON = re.compile(r"[ \t]|-(?:[ \t]|\n)|[\]}]|\n")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9]\d{0,20})?\.\d{1,30}|[1-9]\d{0,20}(?=[eE]))(?:[eE][-+]?\d{1,3})?")
+_Event = tuple[Any, Any]  # of the parser, and the first and last byte that it is of
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
@@ -82,34 +86,82 @@ class _Walk:
         self._depth = 0
         self._pieces: list[str] = []  # of the open paragraph, heading, cell or code
         self._from = 0  # where they begin
+        self._in_heading = False
+        self._notes: dict[str, list[_Event]] = {}  # label, folded → events, of those that something refers to
+        self._waiting: list[str] = []  # labels of notes that follow the open block
 
     def over(self) -> None:
-        """Report all events of a Markdown parser in order."""
+        """Report all events of a Markdown parser in order, each footnote behind the block with its mark."""
         from pyromark import Options, events_with_range
 
         options = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH
-        events: Iterable[tuple[Any, Any]] = events_with_range(self.text, options=options, merge_text=False)
-        for event, span in events:
-            kind, value = _named(event)
-            if kind == "Start":
-                self._start(*_named(value), span)
-            elif kind == "End":
-                self._end(*_named(value), span)
-            elif kind == "Rule":
-                self._loose_words()
-                self.outline.block()
-            else:
-                if not self._pieces:
-                    self._from = span["start"]
-                if kind == "InlineHtml":
-                    value = shown_inline(value)
-                self._pieces.append("\n" if value is None else value)
+        has_notes = "[^" in self.text
+        options = options | Options.ENABLE_FOOTNOTES if has_notes else options
+        events: Iterable[_Event] = events_with_range(self.text, options=options, merge_text=False)
+        for event in [*self._without_notes([*events])] if has_notes else events:
+            kind, value = _named(event[0])
+            name = _named(value)[0] if kind in ("Start", "End") else ""
+            if kind == "Start" and name == "Heading":
+                self._say_notes()
+            self._tell(*event)
+            if kind == "End" and name in _WHOLE and not self._depth:
+                self._say_notes()
+        self._waiting += self._notes  # notes that only notes refer to
+        self._say_notes()
+
+    def _without_notes(self, events: list["_Event"]) -> Iterator["_Event"]:
+        """Yield the events of a text but for those of footnotes that something refers to, which are kept by label."""
+        named = {
+            str(value).casefold() for kind, value in (_named(one) for one, _ in events) if kind == "FootnoteReference"
+        }
+        held: list[_Event] | None = None
+        depth = 0
+        for event in events:
+            kind, value = _named(event[0])
+            name, label = _named(value) if kind in ("Start", "End") else ("", None)
+            if held is None and kind == "Start" and name == _NOTE:
+                key = str(label).casefold()
+                if key in named and key not in self._notes:
+                    held = self._notes[key] = []
+            if held is None:
+                yield event
+                continue
+            held.append(event)
+            depth += (name == _NOTE) * (1 if kind == "Start" else -1)
+            held = held if depth else None
+
+    def _say_notes(self) -> None:
+        """Report the footnotes that wait, in the order of their marks, and those to which they refer, each once."""
+        while self._waiting:
+            for event in self._notes.pop(self._waiting.pop(0), ()):
+                self._tell(*event)
+
+    def _tell(self, event: Any, span: dict[str, int]) -> None:
+        """Report one event."""
+        kind, value = _named(event)
+        if kind == "Start":
+            self._start(*_named(value), span)
+        elif kind == "End":
+            self._end(*_named(value), span)
+        elif kind == "Rule":
+            self._loose_words()
+            self.outline.block()
+        else:
+            if not self._pieces:
+                self._from = span["start"]
+            if kind == "InlineHtml":
+                value = shown_inline(value)
+            elif kind == "FootnoteReference":
+                self._waiting.append(value.casefold())
+                value = "" if self._in_heading else f"[{value}]"
+            self._pieces.append("\n" if value is None else value)
 
     def _start(self, name: str, value: Any, span: dict[str, int]) -> None:
         """Begin a Markdown element."""
         if name in _INLINE:
             self._tilde(name, span)
             return
+        self._in_heading = name == "Heading"
         # words outside of any block come before the new one
         self._loose_words()
         out = self.outline
@@ -131,6 +183,8 @@ class _Walk:
             out.table()
         elif name in ("Paragraph", "BlockQuote"):
             out.block()
+        elif name == _NOTE:
+            out.block(mark=f"[{value}] ")
         elif name == "CodeBlock":
             out.line += value != "Indented"
 
@@ -162,8 +216,8 @@ class _Walk:
         elif name in _CONTAINERS:
             self._loose_words()
             self._depth -= 1
-            if name == "List":
-                self._lists.pop()
+            if name in ("List", _NOTE):
+                del self._lists[len(self._lists) - (name == "List") :]
                 out.end_list()
 
     def _tilde(self, name: str, span: dict[str, int]) -> None:
