@@ -60,7 +60,7 @@ class WordpipeError(Exception):
         self.got = shown_urls(got) if isinstance(got, str) else got
         self.expected = expected
         hint = self.usual_hint if hint is None else hint
-        self.hint = None if hint is None else shown_urls(hint)
+        self.hint = shown_urls(hint) if hint else None
         super().__init__(self.message)
 
     def __str__(self) -> str:

@@ -164,10 +164,60 @@ def test_similar_and_fields(posted, client):
     expected = client.get("/similar", params={"id": "r-2", "index": "records", "k": 3, "format": "json"}).json()["hits"]
     assert [one["row"] for one in near] == [hit["row"] for hit in expected]
     about = result_of(posted(called("fields", index="records")))["structuredContent"]
-    assert about["rows"] == 40
+    assert (about["rows"], about["counted"]) == (40, "all rows")
     by_name = {one["name"]: one for one in about["fields"]}
     assert {"value": "de", "rows": 10} in by_name["lang"]["values"]
     assert [one["index"] for one in about["indexes"]] == ["records", "index"]
+
+
+def test_fields_say_what_was_counted(posted):
+    for query, rows, said in (("bees", 10, "only rows that contain"), ("xylomorph", 40, "because no row contains")):
+        found = result_of(posted(called("fields", index="records", query=query)))
+        assert found["structuredContent"]["rows"] == rows
+        assert said in found["structuredContent"]["counted"]
+        assert found["structuredContent"]["counted"] in found["content"][0]["text"]
+
+
+@pytest.fixture(scope="module")
+def notes(serving, records, tmp_path_factory):
+    """A server of Markdown without vectors, and the index of it; behind it records with ids."""
+    root = tmp_path_factory.mktemp("notes")
+    (root / "notes" / "sea").mkdir(parents=True)
+    (root / "notes" / "sea" / "tides.md").write_text(
+        "# The sea\n\nSalt.\n\n## High water\n\nTwo tides come each day.\n"
+    )
+    wordpipe.ingest(root / "notes", output=root / "corpus", valid=0)
+    wordpipe.index(root / "corpus", output=root / "index")
+    return serving(f"notes={root / 'index'}"), serving(f"notes={root / 'index'}", f"records={records}"), root / "index"
+
+
+def test_a_place_is_whole_and_unknown_words_are_named(notes, cli):
+    found = notes[0].post("/mcp", json=called("search", query="tides xylomorph")).json()["result"]
+    (answer,) = found["structuredContent"]["answers"]
+    assert answer["place"] == "notes/sea/tides.md#high-water:7"
+    assert answer["place"] in cli("query", notes[2], "tides").out
+    assert found["structuredContent"]["unknown"] == {"xylomorph": []}
+    assert "unknown word: xylomorph" in found["content"][0]["text"]
+    whole = notes[0].post("/mcp", json=called("get", row=answer["row"])).json()["result"]["structuredContent"]
+    assert whole["place"].startswith("notes/sea/tides.md#high-water")
+
+
+def test_a_tool_that_no_index_can_answer_is_not_listed(notes):
+    alone, both = (one.post("/mcp", json=request("tools/list")).json()["result"]["tools"] for one in notes[:2])
+    assert [one["name"] for one in alone] == ["search", "get", "fields"]
+    assert [one["name"] for one in both] == ["search", "get", "similar", "fields"]
+    schemas = [one["inputSchema"]["properties"]["where"] for one in both if one["name"] != "get"]
+    assert all(one["type"] == "string" for one in schemas)
+
+
+def test_an_id_is_looked_for_in_all_indexes(notes):
+    for path in ("/text", "/similar"):
+        reply = notes[1].get(path, params={"id": "r-7", "format": "json"} if path == "/similar" else {"id": "r-7"})
+        assert (reply.status_code, reply.json()["index"]) == (200, "records")
+    missing = notes[1].get("/text", params={"id": "r-99"})
+    assert missing.status_code == 404
+    assert "the indexes are notes, records" in missing.json()["error"]["message"]
+    assert notes[1].get("/text", params={"id": "r-7", "index": "notes"}).status_code == 400
 
 
 MISTAKES = [
@@ -182,6 +232,10 @@ MISTAKES = [
     ("get", {"id": "r-99", "index": "records"}, "no record has this id"),
     ("similar", {"row": 3, "index": "words"}, "does not support similar"),
     ("fields", {"index": "words"}, "no fields"),
+    ("get", {"row": 3, "index": "records", "start": 900}, "the text has no character 900"),
+    ("search", {"query": "bees", "where": "year >"}, "where: this is not a condition"),
+    ("search", {"query": "bees", "sort": "nope", "index": "records"}, "sort: the rows have no field"),
+    ("search", {"query": "bees", "where": "yeer_of_print > 3", "index": "records"}, "where: the condition"),
 ]
 
 
@@ -189,7 +243,10 @@ MISTAKES = [
 def test_a_mistake_of_the_assistant_is_said_to_it(posted, name, arguments, said):
     found = result_of(posted(called(name, **arguments)))
     assert found["isError"]
-    assert said in found["content"][0]["text"]
+    text = found["content"][0]["text"]
+    assert said in text
+    assert not text.endswith((" ", ";"))
+    assert not any(one in text for one in ("--", "wordpipe ", "\n", "?row="))
 
 
 def test_an_answer_is_bounded_and_says_what_was_left_out(serving, tmp_path):

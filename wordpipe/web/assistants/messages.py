@@ -142,7 +142,7 @@ async def _result(server: Serving, given: Message, headers: Mapping[str, str] | 
     if is_modern:
         _check_envelope(method, params, headers)
     if method == "tools/list":
-        tools = [one.described(server.settings) for one in TOOLS.values()]
+        tools = [one.described(server.settings) for one in TOOLS.values() if one.is_for(server)]
         return _complete(is_modern, {"tools": tools}, kept=True)
     if method == "tools/call":
         return _complete(is_modern, await _called(server, params))

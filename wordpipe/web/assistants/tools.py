@@ -5,8 +5,11 @@ it reads. Its answer is a text that can be read as it is, and the same as an obj
 was left out is said.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from wordpipe.errors import ConfigError, WordpipeError
@@ -18,9 +21,10 @@ from wordpipe.web.params import TEXT, Body, Param, Schema, bounded, fields
 from wordpipe.web.replies import Refused
 from wordpipe.web.settings import ServeSettings
 from wordpipe.web.together import ALL
+from wordpipe.wording import place_of_hit
 
-Shape = Callable[[At, Any], dict[str, Any]]
-"""Takes what an endpoint answered, and gives the object of the tool."""
+Shape = Callable[[Any, At, Any], dict[str, Any]]
+"""Takes a request to an endpoint and what the endpoint answered, and gives the object of the tool."""
 
 _PASSAGE = 600  # characters of an answer
 _VALUE = 120  # characters of a field's value
@@ -29,6 +33,15 @@ _VALUES = 8  # of a field
 _COLUMNS = 40  # of an index
 _PART = 6_000  # characters of a text
 _NAMED = 100  # artifacts that are listed
+_NEAR = 3  # words that are spelt like an unknown one
+_COUNTED = {
+    "all": "all rows",
+    "matches": "only rows that contain a word of the query",
+    "rows": "all rows, because no row contains a word of the query",
+}
+_PARTS = re.compile(r";\s+|(?<=[?.])\s+|\s*\n\s*")  # of a hint
+_FLAG = re.compile(r"--where (?=[\"'])")  # before an example of a condition
+_COMMAND = re.compile(r"\bwordpipe \w|(?<![\w-])--[a-z]|\bcurl |\?\w+=|\brun:")
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,10 @@ class Tool:
             "annotations": {"title": self.title, "readOnlyHint": True, "openWorldHint": False},
         }
 
+    def is_for(self, server: Serving) -> bool:
+        """True if an artifact of a server can answer the tool."""
+        return any(self.endpoint.declared.can in one.current.abilities for one in server.artifacts.by_name.values())
+
     def request(self, given: Mapping[str, Any], settings: ServeSettings) -> Endpoint:
         """Return the request to the endpoint that these arguments make. Raises ConfigError, Refused: names a wrong one."""
         if unknown := [name for name in given if name not in self.arguments]:
@@ -112,14 +129,38 @@ async def call(server: Serving, name: str, given: Mapping[str, Any]) -> dict[str
     tool = TOOLS[name]
     try:
         asked = tool.request(given, server.settings)
-        found = await asked.answered(server, tool.shape)
-    except WordpipeError as error:
-        said = error.message if error.hint is None else f"{error.message}; {error.hint}"
-        return {"content": [_text(said)], "isError": True}
-    except Refused as refused:
-        said = refused.message if refused.hint is None else f"{refused.message}; {refused.hint}"
-        return {"content": [_text(said)], "isError": True}
+        found = await asked.answered(server, partial(tool.shape, asked))
+    except (WordpipeError, Refused) as error:
+        return {"content": [_text(_mistake(server, tool, given, error))], "isError": True}
     return {"content": [_text(tool.show(found))], "structuredContent": found, "isError": False}
+
+
+def _mistake(server: Serving, tool: Tool, given: Mapping[str, Any], error: WordpipeError | Refused) -> str:
+    """Return an error as one sentence for an assistant: the argument, what is wrong with it, and what helps."""
+    if isinstance(error, WordpipeError) and error.where is not None:
+        names = {one.param: name for name, one in tool.arguments.items()}
+        names |= {str(one.path): one.name for one in server.artifacts.by_name.values()}
+        quoting = [name for name, value in given.items() if isinstance(value, str) and _quotes(error.where, value)]
+        error = copy(error)  # other requests may have the same
+        error.where = names.get(str(error.where)) or next(iter(quoting), error.where)
+    hint = neutral(error.hint or "")
+    return f"{error.message}; {hint}" if hint else error.message
+
+
+def _quotes(where: str, value: str) -> bool:
+    """True if the place of an error is the value of an argument, perhaps cut, or with names of fields in quotes."""
+    begin = where.removesuffix("…").replace('"', "").strip()
+    return bool(begin) and value.replace('"', "").strip().startswith(begin)
+
+
+def neutral(said: str) -> str:
+    """Return a hint or a remark without the parts that are of the command line: an assistant has its tools alone.
+
+    >>> neutral("did you mean year? Otherwise, run: wordpipe ingest … --metadata jear:int; columns: row, year")
+    'did you mean year? columns: row, year'
+    """
+    parts = [one for one in _PARTS.split(_FLAG.sub("", said)) if one and not _COMMAND.search(one)]
+    return "".join(f"{one} " if one[-1] in "?." else f"{one}; " for one in parts).rstrip("; ")
 
 
 def _text(said: str) -> dict[str, str]:
@@ -130,12 +171,17 @@ def _text(said: str) -> dict[str, str]:
 # ---- answers as objects
 
 
-def _answers(at: At, found: Found) -> dict[str, Any]:
+def _answers(asked: Search | Similar, at: At, found: Found) -> dict[str, Any]:
     """Return the answers of a search as an object of bounded size."""
+    del asked
     result, beside = found.result, found.beside or {}
     passages = beside.get("passages") or [None] * len(result.hits)
     answers = [_answer(at, hit, passage) for hit, passage in zip(result.hits, passages, strict=True)]
-    said = {"remarks": result.remarks, "corrected": result.corrected}
+    said = {
+        "remarks": [one for one in map(neutral, result.remarks) if one],
+        "corrected": result.corrected,
+        "unknown": {word: near[:_NEAR] for word, near in result.unknown.items() if word not in result.by_words},
+    }
     nothing = {"nothing": beside["nothing"]["message"]} if beside.get("nothing") else {}
     return {"query": result.query, "answers": answers, **{name: one for name, one in said.items() if one}, **nothing}
 
@@ -148,7 +194,7 @@ def _answer(at: At, hit: Mapping[str, Any], passage: Mapping[str, Any] | None) -
         text = f"{'… ' if passage['before'] else ''}{shown}{' …' if passage['after'] else ''}"
     elif len(text) > _PASSAGE:
         text = f"{text[:_PASSAGE]} …"
-    place = str(hit.get("place") or "") or _place(hit)
+    place = place_of_hit(hit)
     return {
         "rank": hit["rank"],
         "index": hit.get("index", at.served.name),
@@ -161,12 +207,6 @@ def _answer(at: At, hit: Mapping[str, Any], passage: Mapping[str, Any] | None) -
         "text": text,
         **_fields_of(hit),
     }
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    """Return where a row stands: its file, and the line of the passage where that is known."""
-    source, line = str(row.get("source") or ""), row.get("passage_line") or row.get("line")
-    return f"{source}:{line}" if source and line else source
 
 
 def _fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,9 +225,10 @@ def _cut(value: Any) -> Any:
     return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
 
 
-def _whole(at: At, found: Any) -> dict[str, Any]:
+def _whole(asked: TextOf, at: At, found: Any) -> dict[str, Any]:
     """Return a text, or a part of it, as an object."""
-    place = str(found.get("place") or "") or _place(found)
+    del asked
+    place = place_of_hit(found)
     beside = {name: found[name] for name in ("before", "after", "next") if found[name] is not None}
     return {
         "index": at.served.name,
@@ -203,13 +244,15 @@ def _whole(at: At, found: Any) -> dict[str, Any]:
     }
 
 
-def _fields(at: At, found: Any) -> dict[str, Any]:
-    """Return the fields of an index with their types and values, and which indexes there are."""
+def _fields(asked: FacetsOf, at: At, found: Any) -> dict[str, Any]:
+    """Return the fields of an index with their types and values, how these were counted, and which indexes there are."""
     columns = [_column(one) for one in found["columns"][:_COLUMNS]]
     indexes = about_indexes(at.server)
     left_out = len(found["columns"]) - len(columns)
     more = {"fields_left_out": left_out} if left_out else {}
-    return {"index": at.served.name, "rows": found["rows"], "fields": columns, **more, "indexes": indexes}
+    counted = _COUNTED[found["among"] if asked.q else "all"]
+    about = {"index": at.served.name, "rows": found["rows"], "counted": counted}
+    return {**about, "fields": columns, **more, "indexes": indexes}
 
 
 def _column(column: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,6 +288,10 @@ def _answers_text(found: dict[str, Any]) -> str:
     said += [
         f"searched for {right} instead of {word}, which no text contains"
         for word, right in found.get("corrected", {}).items()
+    ]
+    said += [
+        f"unknown word: {word}" + (f"; similar words: {', '.join(near)}" if near else "")
+        for word, near in found.get("unknown", {}).items()
     ]
     if not found["answers"]:
         return "\n".join([*said, found.get("nothing") or "nothing was found"])
@@ -283,7 +330,7 @@ def _whole_text(found: dict[str, Any]) -> str:
 
 def _fields_show(found: dict[str, Any]) -> str:
     """Return the fields of an index as a text, a line each."""
-    lines = [f"index {found['index']}: {found['rows']:,} rows"]
+    lines = [f"index {found['index']}: {found['rows']:,} rows; counted: {found['counted']}"]
     for one in found["fields"]:
         reach = f", {one['least']} to {one['largest']}" if "least" in one and "largest" in one else ""
         values = ", ".join(f"{value['value']} ({value['rows']:,})" for value in one.get("values", ()))
@@ -322,9 +369,7 @@ TOOLS: dict[str, Tool] = {
                 "query": Argument("q", "words to search for, or a question; may be empty if there is a condition"),
                 "k": _MOST,
                 "index": Argument("index", "names of the indexes to search; default: all, as one", default=ALL),
-                "where": Argument(
-                    "where", "a condition on fields, for example year >= 2020 and lang = 'de'; see fields"
-                ),
+                "where": _where("a condition on fields"),
                 "sort": Argument("sort", "FIELD or FIELD:desc: sort the matching rows by a field, not by relevance"),
                 "offset": Argument("offset", "leave out the first answers, to get the next page", most=1_000),
             },

@@ -14,9 +14,9 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult, field_passages
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import one_row
+from wordpipe.web.endpoints.texts import OfOneRow
 from wordpipe.web.params import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, bounded, checked_text, fields, listing, maybe, ref
-from wordpipe.web.replies import CSV, LINES, csv_reply, lines_reply
+from wordpipe.web.replies import CSV, LINES, Refused, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
 
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
@@ -167,7 +167,7 @@ class Search(Endpoint):
 
 
 @endpoint("/similar", can="similar", answer=_RESULT, media=[LINES, CSV])
-class Similar(Endpoint):
+class Similar(OfOneRow):
     """The rows nearest to a row."""
 
     row: int | None = param(
@@ -180,20 +180,18 @@ class Similar(Endpoint):
     format: Literal["lines", "json", "csv"] = _format_param()
     options: QueryOptions = inline("where", "min_score", where=_WHERE)
 
-    def validate(self) -> None:
-        """Refuse a request for `/similar` with both a row and an id, or neither. Raises ConfigError."""
-        one_row(self.row, self.id)
-
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> "list[Found]":
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[Found | Refused]":
         """Return for `/similar` the rows nearest to each row, in the form of the hits of a query."""
         options = _narrowed(at, items[0].options, items[0].f)
-        rows = [at.opened.row_of(one.id) if one.row is None else one.row for one in items]
-        found = [at.opened.similar(row, items[0].k, options) for row in rows]
-        return [
-            Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row})
-            for row, hits in zip(rows, found, strict=True)
-        ]
+        rows, found = [one.row_in(at) for one in items], list[Found | Refused]()
+        for row in rows:
+            if isinstance(row, Refused):
+                found.append(row)
+                continue
+            hits = at.opened.similar(row, items[0].k, options)
+            found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row}))
+        return found
 
     def reply(self, at: At, found: "Found") -> Response | dict[str, Any]:
         """Return the similar rows in the form of `/search`."""

@@ -1,12 +1,16 @@
 """`/text`: one text of an index as a whole, or a part of a long one, and its neighbours in its document."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self, TypeVar
 
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.stages import OpenTextIndex
-from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
+from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, fields, maybe
+from wordpipe.web.replies import Refused
+
+T = TypeVar("T")
 
 _LONGEST = 1_000_000  # characters of a text in one answer
 
@@ -23,8 +27,56 @@ _TEXT = Answer("Text", fields(
 ))  # fmt: skip
 
 
+class UnknownRow(Refused):
+    """A request about a row, or a record, that an index does not have."""
+
+
+class OfOneRow(Endpoint):
+    """The base of endpoints about one row of an index, named by its number or by the id of its record."""
+
+    row: int | None
+    id: str | None
+    index: str | None
+
+    def validate(self) -> None:
+        """Refuse a request about one row that names both a row and an id, or neither. Raises ConfigError."""
+        if (self.row is None) == (self.id is None):
+            hint = "…?row=N, or …?id=ID if the records have ids"
+            raise ConfigError("the request needs row or id, not both", where="row, id", hint=hint)
+
+    def row_in(self, at: At) -> int | UnknownRow:
+        """Return the number of the wanted row, or the refusal of a row or an id that does not exist."""
+        name, opened = at.served.name, at.opened
+        if self.id is None:
+            row = self.row or 0
+            if row < len(opened):
+                return row
+            return UnknownRow(404, f"{name}: the row does not exist; got {row:,}; expected 0 to {len(opened) - 1:,}")
+        try:
+            found: int = opened.row_of(self.id)
+        except InputError as error:
+            got = "" if error.got is None else f"; got {self.id[:80]}"
+            return UnknownRow(400 if error.got is None else 404, f"{name}: {error.what}{got}", hint=error.hint)
+        return found
+
+    async def answered(self, server: Serving, shape: Callable[[At, Any], T]) -> T:
+        """Return the answer of the named index; for an id without an index that of the first one that has the id."""
+        able = [
+            one.name for one in server.artifacts.by_name.values()
+            if self.declared.can in one.current.abilities and isinstance(one.current.opened, OpenTextIndex)
+        ]  # fmt: skip
+        if self.id is None or self.index is not None or len(able) < 2:
+            return await super().answered(server, shape)
+        for name in able:
+            try:
+                return await replace(self, index=name).answered(server, shape)  # type: ignore[type-var]
+            except UnknownRow:
+                continue
+        raise UnknownRow(404, f"no record has this id; got {self.id[:80]}; the indexes are {', '.join(able)}")
+
+
 @endpoint("/text", can="search", answer=_TEXT)
-class TextOf(Endpoint):
+class TextOf(OfOneRow):
     """The text of one row of an index, with its fields and its neighbours in the same document."""
 
     row: int | None = param(
@@ -35,35 +87,29 @@ class TextOf(Endpoint):
     start: int = param(0, "first character of the text that is returned", ge=0)
     length: int = param(100_000, "maximum number of characters that are returned", ge=1, le=_LONGEST)
 
-    def validate(self) -> None:
-        """Refuse a request for a text with both a row and an id, or neither. Raises ConfigError."""
-        one_row(self.row, self.id)
-
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> Sequence[dict[str, Any]]:
+    def answer(cls, at: At, items: Sequence[Self]) -> "Sequence[dict[str, Any] | Refused]":
         """Return each wanted text, or the wanted part, with the rows before and after the text in its document."""
         opened = at.opened
         if not isinstance(opened, OpenTextIndex):
             raise ConfigError(
                 "only an index over texts has texts", where=at.served.name, expected="an index over texts"
             )
-        rows = [opened.row_of(str(one.id)) if one.row is None else one.row for one in items]
-        if wrong := [row for row in rows if row >= len(opened)]:
-            expected = f"0 to {len(opened) - 1:,}"
-            raise InputError("the row does not exist", where=at.served.name, got=f"{wrong[0]:,}", expected=expected)
-        shown = dict(zip(found := sorted(set(rows)), opened.row_reader(found), strict=True))
+        rows = [one.row_in(at) for one in items]
+        known = sorted({row for row in rows if isinstance(row, int)})
+        shown = dict(zip(known, opened.row_reader(known), strict=True))
         return [
-            {"row": row, **shown[row], **_part(str(shown[row].get("text") or ""), one), **_beside(opened, row)}
+            row if isinstance(row, Refused) else one._of(opened, row, shown[row])
             for row, one in zip(rows, items, strict=True)
         ]
 
-
-def one_row(row: int | None, record_id: str | None) -> None:
-    """Refuse a request about one row that names both a row and an id, or neither. Raises ConfigError."""
-    if (row is None) == (record_id is None):
-        raise ConfigError(
-            "the request needs row or id, not both", where="row, id", hint="…?row=N, or …?id=ID if the records have ids"
-        )
+    def _of(self, opened: OpenTextIndex, row: int, shown: dict[str, Any]) -> dict[str, Any] | Refused:
+        """Return the wanted part of the text of a row, or the refusal of a part that begins behind the end of the text."""
+        text = str(shown.get("text") or "")
+        if self.start >= max(1, len(text)):
+            said = f"start: the text has no character {self.start:,}; expected 0 to {max(0, len(text) - 1):,}"
+            return Refused(400, said)
+        return {"row": row, **shown, **_part(text, self), **_beside(opened, row)}
 
 
 def _part(text: str, asked: TextOf) -> dict[str, Any]:
