@@ -188,6 +188,19 @@ def test_a_page_of_a_book_without_headings_is_called_as_the_contents_call_it(tmp
     assert (title, chapter) == ("Manual of the Kiln", "Manual of the Kiln")
 
 
+def test_entries_of_the_contents_without_a_link_stand_above_their_chapters(tmp_path):
+    """Lists of pages and landmarks are none; what the book's own headings say is not said twice."""
+    nav = """<html><body><nav epub:type="page-list"><ol><li><a href="text/ch002.xhtml">7</a></li></ol></nav>
+    <nav epub:type="toc"><ol><li><span>Part I</span><ol><li><a href="text/ch002.xhtml#x">FIRST  firing</a>
+    </li></ol></li></ol></nav></body></html>"""
+    found, _ = read(again(OFFICE / "kiln3.epub", tmp_path, **{"EPUB/nav.xhtml": nav}))
+    assert [(one.title.removeprefix("Manual of the Kiln › "), one.columns["chapter"]) for one in found[1:]] == [
+        ("Part I › First firing", "Part I › FIRST firing"),
+        ("Part I › First firing › Cooling", "Part I › FIRST firing"),
+        ("Zweiter Brand", "Zweiter Brand"),
+    ]
+
+
 @pytest.mark.parametrize("path", golden_files("office"), ids=lambda path: path.name)
 def test_damaged_it_costs_the_file_and_nothing_else(path, tmp_path):
     """Bytes that are others, and parts of XML that are damaged before they are packed."""

@@ -1,8 +1,9 @@
 """EPUB as sections: the pages of a book in the order in which it is read, each through the reader of HTML.
 
-The title of the book stands before the headings of a section. The column `chapter` is what the table of contents calls the
-page on which the section stands, else its highest heading; a page that has neither goes on with the chapter before. The line
-of a section is counted through all pages of the book. The number of a note that the text refers to stands in brackets.
+The title of the book stands before the headings of a section, then what the table of contents puts above its page. The column
+`chapter` is the deepest entry of the table of contents that the section stands below, with those above it (`Part I › Storms`);
+of a page that it does not list, the headings. A page that has neither goes on with the chapter before. The line of a section
+is counted through all pages of the book. The number of a note that the text refers to stands in brackets.
 
 The page with the table of contents is left out, and counted. A book whose pages are encrypted is refused.
 
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from wordpipe.corpus.binary.packages import Package, path_in
 from wordpipe.corpus.binary.word import LEFT_OUT
@@ -30,7 +31,7 @@ from wordpipe.wording import place_anchor
 _PAGES = frozenset(("application/xhtml+xml", "text/html", "text/x-oeb1-document", "application/x-dtbook+xml"))
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
 _CLOSED = re.compile(rf"<(?!(?:{_VOID})[\s/])([A-Za-z][\w:.-]*+)((?:[^<>\"'/]++|\"[^\"]*\"|'[^']*'|/(?!>))*+)/>")
-_SHORT = r"([^<>\[ ]{1,6})"
+_SHORT = r"([^<>\[ ↩]{1,6})"
 _LINK = r"(<a\b[^<>]*\bhref=\"[^<>\"#]*#[^<>]*>)"
 _NOTES = (  # links to a note: as the book says it, or raised and short
     re.compile(
@@ -43,6 +44,8 @@ _NOTES = (  # links to a note: as the book says it, or raised and short
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LONGEST_CONTENTS = 4 << 20  # bytes of a table of contents
 _LONGEST_LABEL = 500
+_DEEPEST_CONTENTS = 12  # entries below each other
+_JOIN = " › "
 
 
 def read(opened: Opened) -> Iterator[Record]:
@@ -69,16 +72,17 @@ def read(opened: Opened) -> Iterator[Record]:
 
 def _pages(package: Package, book: "_Book", outline: Outline, opened: Opened) -> Iterator[None]:
     """Report the pages of a book to an outline, one at a time."""
-    labels = _labels(package, book)
-    line, chapter = 1, ""
-    path: tuple[str, ...] = ()
+    contents = _contents(package, book)
+    line = 1
+    path: tuple[str, ...] = ()  # of the section before: what stands above it
+    chapter: tuple[str, ...] = ()
     for page, is_contents in book.pages():
         if is_contents:
             opened.ledger.add_named(LEFT_OUT, "tables of contents")
             continue
         # a page has headings of its own: those before do not stand above them
-        inner, label = Outline(opened.ledger), labels.get(page, "")
-        inner.title, last = outline.title, line
+        inner, entries, last = Outline(opened.ledger), _Entries(contents.get(page, [])), line
+        inner.title = outline.title
         for first, text in parts(_lines(package, page, line, opened), MARKUP.begins, MARKUP.part_bytes):
             text = _CLOSED.sub(r"<\1\2></\1>", text)
             for link in _NOTES:
@@ -88,16 +92,43 @@ def _pages(package: Package, book: "_Book", outline: Outline, opened: Opened) ->
             yield
         inner.finish()
         # text without a heading stands below that of the table of contents, or goes on with the section before
-        if label:
-            path = (label,)
+        path, above = entries.first or path, entries.first[:-1]
         for section in inner.take():
-            path = section.path or path
-            chapter = label or (section.path[0] if section.path else chapter)
-            section.path, section.anchor = path, place_anchor("chapter", chapter) if chapter else None
-            section.columns = {"chapter": chapter} if chapter else {}
+            chapter = entries.above(section.path) or section.path or chapter
+            names = {_key(name) for name in section.path}
+            path = (*(name for name in above if _key(name) not in names), *section.path) if section.path else path
+            section.path, section.anchor = path, place_anchor("chapter", _JOIN.join(chapter)) if chapter else None
+            section.columns = {"chapter": _JOIN.join(chapter)} if chapter else {}
             outline.sections.append(section)
         line = last + 1
         yield
+
+
+def _key(name: str) -> str:
+    """Return the form of a heading in which it is compared with an entry of the table of contents."""
+    return " ".join(name.split()).casefold()
+
+
+class _Entries:
+    """The entries of the table of contents that lead to one page, in their order: each with those above it."""
+
+    def __init__(self, entries: list[tuple[str, ...]]) -> None:
+        self.first: tuple[str, ...] = entries[0] if entries else ()
+        self._entries = entries
+        self._keys = [_key(entry[-1]) for entry in entries]
+        self._at = 0  # the entry of the section before
+
+    def above(self, headings: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the deepest entry that a section stands below, by its headings: the next one of this name, or an earlier."""
+        for heading in reversed(headings):
+            for start, stop in ((self._at, len(self._keys)), (0, self._at)):
+                try:
+                    found = self._keys.index(_key(heading), start, stop)
+                except ValueError:
+                    continue
+                self._at = max(self._at, found)
+                return self._entries[found]
+        return self.first
 
 
 def _lines(package: Package, page: str, first: int, opened: Opened) -> Iterator[tuple[int, str]]:
@@ -115,28 +146,49 @@ def _lines(package: Package, page: str, first: int, opened: Opened) -> Iterator[
         yield first + number - 1, line
 
 
-def _labels(package: Package, book: "_Book") -> dict[str, str]:
-    """Return what the table of contents calls each page: path → label."""
-    found: dict[str, str] = {}
+def _contents(package: Package, book: "_Book") -> dict[str, list[tuple[str, ...]]]:
+    """Return the entries of the table of contents by their pages: each with the entries above it, the highest first."""
+    found: dict[str, list[tuple[str, ...]]] = {}
     for page in filter(None, (book.contents, book.ncx)):
         data = b"".join(package.blocks(page))
         if len(data) > _LONGEST_CONTENTS:
             continue
         parser, folder = LexborHTMLParser(data.decode(errors="replace")), posixpath.dirname(page)
-        is_list = page == book.contents
-        links = parser.css("nav a" if is_list else "navPoint")
-        for link in links:
-            if is_list:
-                target, label = link.attributes.get("href"), link.text()
-            else:
-                content, words = link.css_first("content"), link.css_first("navLabel")
-                target = content.attributes.get("src") if content is not None else None
-                label = words.text() if words is not None else ""
-            if target and (label := " ".join(label.split())[:_LONGEST_LABEL]):
-                found.setdefault(path_in(folder, target), label)
+        is_list, labels = page == book.contents, dict[int, str]()
+        for link in _links(parser) if is_list else parser.css("navPoint"):
+            content = link if is_list else link.css_first("content")
+            target = content.attributes.get("href" if is_list else "src") if content is not None else None
+            path = _path_of(link, labels)
+            if path and path[0] == book.title.strip() and len(path) > 1:  # the title of the book stands above anyway
+                path = path[1:]
+            if target and path:
+                found.setdefault(path_in(folder, target), []).append(path)
         if found:
             break
     return found
+
+
+def _links(parser: LexborHTMLParser) -> list[LexborNode]:
+    """Return the links of the table of contents of EPUB 3; not those of its lists of pages and landmarks."""
+    lists = parser.css("nav")
+    chosen = [one for one in lists if "toc" in (one.attributes.get("epub:type") or "").split()] or lists
+    return [link for one in chosen for link in one.css("a")]
+
+
+def _path_of(link: LexborNode, labels: dict[int, str]) -> tuple[str, ...]:
+    """Return the label of an entry of the table of contents, below those of the entries around it; () where it has none."""
+    path: list[str] = []
+    node: LexborNode | None = link
+    while node is not None and len(path) < _DEEPEST_CONTENTS:
+        if node.tag in ("li", "navpoint"):
+            if (label := labels.get(node.mem_id)) is None:
+                words = node.css_first("navLabel" if node.tag == "navpoint" else "a, span")
+                label = labels[node.mem_id] = (
+                    " ".join(words.text().split())[:_LONGEST_LABEL] if words is not None else ""
+                )
+            path += [label] * bool(label)
+        node = node.parent
+    return tuple(reversed(path)) or tuple(filter(None, [" ".join(link.text().split())[:_LONGEST_LABEL]]))
 
 
 class _Container:
