@@ -195,6 +195,12 @@ def test_a_footnote_follows_the_block_that_refers_to_it_and_keeps_its_line():
     assert shown("[^a]: x[^b]\n[^b]: y[^a]\n[^a]: z\n", "md") == [(None, "[a] z\n\n[a] x[b]\n\n[b] y[a]")]
 
 
+def test_a_row_that_begins_with_an_empty_cell_is_a_line_of_its_own():
+    assert shown("words\n\n| | b |\n|---|---|\n| y | |\n| | x |\n", "md") == [(None, "words\n\nb\n\ny\n\nb: x")]
+    table = "<table><tr><td></td><td>x</td></tr><tr><td>y<td><td>z</table>"
+    assert shown(f"words{table}", "html") == [(None, "words\n\nx\n\ny | z")]
+
+
 def test_only_two_tildes_strike_through():
     assert shown("version 1.0~rc1~2 is ~small~ and ~~gone~~ ~~~not~~~\n", "md") == [
         (None, "version 1.0~rc1~2 is ~small~ and gone ~~~not~~~")

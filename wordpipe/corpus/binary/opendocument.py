@@ -228,6 +228,12 @@ class Content:
         """A cell of a table ends here."""
         self.outline.cell()
 
+    def object(self, part: str) -> None:
+        """Take an object of a part of its own: a formula is text."""
+        assert self.package is not None
+        self.package.parse(part, formula := _Formula())
+        self._words(" ".join("".join(formula.words).split()))
+
     def left_out(self, tag: str, attributes: dict[str, str]) -> str | None:
         """Return how an element is counted that is left out with all that it holds, "" where it is not; None: it is read."""
         if tag in _SKIPPED:
@@ -292,9 +298,7 @@ class Content:
         elif tag in ("text:note-citation", "svg:desc"):
             self._is_sign = True
         elif tag == "draw:object" and self.package is not None:
-            formula = _Formula()
-            self.package.parse(path_in("", f"{attributes.get('xlink:href', '')}/content.xml"), formula)
-            self._words(" ".join("".join(formula.words).split()))
+            self.object(path_in("", f"{attributes.get('xlink:href', '')}/content.xml"))
 
     def _item(self, attributes: dict[str, str], *, has_number: bool) -> None:
         """Begin an item of the open list."""

@@ -48,6 +48,8 @@ _PREFIXES = {
     "http://purl.oclc.org/ooxml/presentationml/main": "p",
     "http://schemas.openxmlformats.org/drawingml/2006/main": "a",
     "http://purl.oclc.org/ooxml/drawingml/main": "a",
+    "http://schemas.openxmlformats.org/drawingml/2006/chart": "c",
+    "http://purl.oclc.org/ooxml/drawingml/chart": "c",
     "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing": "wp",
     "http://purl.oclc.org/ooxml/drawingml/wordprocessingDrawing": "wp",
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships": "r",

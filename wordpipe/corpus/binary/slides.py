@@ -1,22 +1,26 @@
 """Slides (PPTX, ODP) as sections: one slide, one section, with its title as heading and its number in the column `slide`.
 
-The text of a slide comes in the order of its boxes; an item of a list has its mark, and a row of a table is one line. What the
-speaker wrote for himself follows after "Notes:". The numbers of slides count hidden ones, too, as the programs show them.
+The text of a slide comes in the order of its boxes; an item of a list has its mark, and a row of a table is one line, in which
+each cell stands behind the name of its column if the first row is set off as the header. A chart is its titles, and a table of
+its categories, series and values. What the speaker wrote for himself follows after "Notes:". The numbers of slides count
+hidden ones, too, as the programs show them.
 
-Left out, and counted: hidden slides, hidden text, comments, charts, and what stands on every slide: date, number, footer. A
-slide that has only a title has it as text.
+Left out, and counted: hidden slides, hidden text, comments, charts of kinds that only new programs draw, points of charts
+after the first 200, and what stands on every slide: date, number, footer. A slide that has only a title has it as text.
 
-Sources: ECMA-376 part 1, chapters 19 (PresentationML) and 21.1 (DrawingML text); OpenDocument 1.3 part 3, section 10.9.
+Sources: ECMA-376 part 1, chapters 19 (PresentationML), 21.1 (DrawingML text, tables) and 21.2 (charts); OpenDocument 1.3 part
+3, sections 10.9 (slides) and 11 (charts).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Literal
 
 from wordpipe.corpus.binary.opendocument import Content, Looks, Paragraph, content_records
 from wordpipe.corpus.binary.packages import Package, Relations, title_in
 from wordpipe.corpus.binary.word import LEFT_OUT, add_lines, numeral
-from wordpipe.corpus.documents import Record
+from wordpipe.corpus.documents import Ledger, Record
 from wordpipe.corpus.readers.sections import Outline, outline_records
 from wordpipe.corpus.reading import Opened
 from wordpipe.errors import InputError
@@ -29,6 +33,31 @@ _MARGINAL = frozenset(("dt", "ftr", "sldNum", "hdr", "sldImg"))
 _LISTED = frozenset(("", "body", "obj"))  # kinds of boxes whose paragraphs are items unless they say otherwise
 _FORMS = {"alpha": "Letter", "roman": "Roman"}
 _DEEPEST = 9
+_SPANS = frozenset(("gridSpan", "rowSpan", "hMerge", "vMerge"))
+_PARTS = frozenset(("c:title", "c:ser", "c:tx", "c:cat", "c:val", "c:xVal", "c:yVal", "c:bubbleSize"))
+_MOST_POINTS = 200  # of a chart: more are no words that people look for
+
+
+@dataclass(slots=True)
+class Table:
+    """A table of a slide, or the figures of a chart."""
+
+    has_header: bool = False  # its first row names the columns
+    has_spans: bool = False  # a cell covers several
+    rows: list[list[str]] = field(default_factory=lambda: [[]])
+
+    def tell(self, outline: Outline) -> None:
+        """Report the table to an outline."""
+        outline.table()
+        if self.has_spans:
+            outline.spans()
+        for number, row in enumerate(row for row in self.rows if any(map(str.strip, row))):
+            outline.row()
+            for cell in row:
+                outline.words(cell.replace("\n", " "))
+                outline.cell()
+            (outline.header if self.has_header and number == 0 else outline.row)()
+        outline.table()
 
 
 @dataclass(slots=True)
@@ -37,28 +66,29 @@ class Slide:
 
     number: int  # from 1
     title: list[str] = field(default_factory=list)
-    parts: list[tuple[Literal["text", "row", "note"], str, str]] = field(
-        default_factory=list
-    )  # with text, and mark of an item
-    cells: list[str] = field(default_factory=list)  # of the row that is open
+    parts: list[tuple[Literal["text", "note"], str, str] | Table] = field(default_factory=list)  # text, mark of an item
+    table: Table = field(default_factory=Table)  # the last one
 
-    def end_row(self) -> None:
-        """End the row of a table."""
-        if text := " | ".join(filter(None, (" ".join(cell.split()) for cell in self.cells))):
-            self.parts.append(("row", text, ""))
-        self.cells = []
+    def begin_table(self, *, has_header: bool = False) -> None:
+        """Begin a table; its rows follow."""
+        self.table = Table(has_header)
+        self.parts.append(self.table)
 
     def tell(self, outline: Outline) -> None:
         """Report the slide to the outline of its source, as a section of its own."""
         inner = Outline(outline.ledger)
         inner.line = self.number
         title = " ".join(" ".join(self.title).split())
-        if self.parts:
+        if any(not isinstance(one, Table) or any(one.rows) for one in self.parts):
             inner.heading(1, title, None, self.number)
         else:
             inner.words(title)
         is_noted = False
-        for kind, text, mark in self.parts:
+        for part in self.parts:
+            if isinstance(part, Table):
+                part.tell(inner)
+                continue
+            kind, text, mark = part
             if kind == "note" and not is_noted:
                 is_noted = True
                 inner.block(mark=_NOTES)
@@ -103,10 +133,14 @@ def _slides(package: Package, main: str, outline: Outline) -> Iterator[None]:
             continue
         # what belongs to a slide stands in parts of its own
         beside = Relations(package, part)
-        for kind in ("comments", "chart"):
-            ledger.add_named(LEFT_OUT, f"{kind.rstrip('s')}s", len(beside.of(kind)))
+        for kind, called in (("comments", "comments"), ("chartEx", "charts")):
+            ledger.add_named(LEFT_OUT, called, len(beside.of(kind)))
         for drawing in beside.of("diagramData"):
             package.parse(drawing, _Boxes(slide))
+        for drawn in beside.of("chart"):
+            chart = _Chart()
+            package.parse(drawn, chart)
+            chart.tell(slide, ledger)
         for notes in beside.of("notesSlide"):
             package.parse(notes, _Boxes(slide, is_note=True))
         ledger.add_named(LEFT_OUT, _EVERYWHERE, reading.marginal)
@@ -161,8 +195,8 @@ class _Boxes:
             self._box = attributes.get("type", "")
         elif tag in ("p:cNvPr", "p:txBody", "a:txBody"):
             self._picture_or_text(tag, attributes)
-        elif tag == "a:tc":
-            self._cell = []
+        elif tag in ("a:tbl", "a:tblPr", "a:tc"):
+            self._in_table(tag, attributes)
         elif tag.endswith(":p") and tag != "p:p":
             self._words, self._depth, self._bullet = [], 0, ""
         elif self._words is not None:
@@ -175,6 +209,16 @@ class _Boxes:
                 self._slide.parts.append(("text", text, ""))
         elif self._box in _MARGINAL:
             self._skipped, self.marginal = 1, self.marginal + 1
+
+    def _in_table(self, tag: str, attributes: dict[str, str]) -> None:
+        """Take the beginning of a table or of a cell, or what is said of a table."""
+        if tag == "a:tbl":
+            self._slide.begin_table()
+        elif tag == "a:tblPr":
+            self._slide.table.has_header = attributes.get("firstRow") in ("1", "true")
+        else:
+            self._cell = []
+            self._slide.table.has_spans |= not _SPANS.isdisjoint(attributes)
 
     def _in_paragraph(self, tag: str, attributes: dict[str, str]) -> None:
         """Take an element of a paragraph."""
@@ -204,10 +248,10 @@ class _Boxes:
             self._paragraph("".join(self._words))
             self._words = None
         elif tag == "a:tc" and self._cell is not None:
-            self._slide.cells.append(" ".join(self._cell))
+            self._slide.table.rows[-1].append(" ".join(self._cell))
             self._cell = None
         elif tag == "a:tr":
-            self._slide.end_row()
+            self._slide.table.rows.append([])
 
     def text(self, text: str) -> None:
         if self._is_text and not self._skipped and self._words is not None:
@@ -239,6 +283,88 @@ class _Boxes:
         form = f"{'upper' if 'Uc' in self._bullet else 'lower'}{form}" if form else "decimal"
         after = ")" if "Paren" in self._bullet else "."
         return f"{'  ' * depth}{numeral(self._counts[depth], form)}{after} "
+
+
+class _Chart:
+    """The reading of a chart of a PPTX presentation."""
+
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+        self.names: list[str] = []  # of the series
+        self.categories: dict[int, str] = {}  # number of a point → what it is of
+        self.values: list[dict[int, str]] = []  # of each series
+        self._open: list[str] = []  # parts of the chart that are open: "c:title", "c:ser", "c:cat", …
+        self._point = 0
+        self._format = ""
+        self._text: list[str] | None = None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag in _PARTS:
+            self._open.append(tag)
+        if tag == "c:title":
+            self.titles.append("")
+        elif tag == "c:ser":
+            self.names.append("")
+            self.values.append({})
+        elif tag in ("c:strCache", "c:numCache"):
+            self._format = ""
+        elif tag == "c:pt":
+            number = attributes.get("idx", "")
+            self._point = int(number) if number.isascii() and number.isdigit() and len(number) < 8 else 0
+        elif tag in ("a:t", "c:v", "c:formatCode"):
+            self._text = []
+
+    def end(self, tag: str) -> None:
+        if tag in _PARTS and self._open:
+            self._open.pop()
+        elif tag in ("a:t", "c:v", "c:formatCode") and self._text is not None:
+            self._take(tag, "".join(self._text).replace("\n", " ").strip())
+            self._text = None
+
+    def text(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _take(self, tag: str, text: str) -> None:
+        """Take a whole text or value, by what it stands in."""
+        inside = self._open[-1] if self._open else ""
+        if tag == "c:formatCode":
+            self._format = text
+        elif "c:title" in self._open:
+            self.titles[-1] += text
+        elif inside == "c:tx" and self.names:
+            self.names[-1] = text
+        elif inside == "c:cat":
+            self.categories.setdefault(self._point, _figure(text, self._format))
+        elif inside == "c:val" and self.values:
+            self.values[-1][self._point] = _figure(text, self._format)
+
+    def tell(self, slide: Slide, ledger: Ledger) -> None:
+        """Report the chart as its titles and a table."""
+        for title in filter(None, map(str.strip, self.titles)):
+            slide.parts.append(("text", title, ""))
+        slide.begin_table(has_header=True)
+        points = sorted({*self.categories, *(number for one in self.values for number in one)})
+        ledger.add_named(LEFT_OUT, "points of charts", max(len(points) - _MOST_POINTS, 0))
+        slide.table.rows = [["", *self.names]] + [
+            [self.categories.get(number, str(number + 1)), *(one.get(number, "") for one in self.values)]
+            for number in points[:_MOST_POINTS]
+        ]
+
+
+def _figure(text: str, form: str) -> str:
+    """Return a value of a chart as people read it: without the noise of its last digits, as a share, or as a day.
+
+    >>> _figure("0.30000000000000004", "0%"), _figure("45355", "d/m/yy"), _figure("Spring", "")
+    ('30%', '2024-03-04', 'Spring')
+    """
+    try:
+        number = float(text)
+        if "y" in form.lower():
+            return (date(1899, 12, 30) + timedelta(int(number))).isoformat()
+        return f"{number * 100:.10g}%" if "%" in form else f"{number:.10g}"
+    except (ValueError, OverflowError):
+        return text
 
 
 def read_odp(opened: Opened) -> Iterator[Record]:
@@ -275,6 +401,14 @@ class _Deck(Content):
             return _EVERYWHERE
         return super().left_out(tag, attributes)
 
+    def object(self, part: str) -> None:
+        assert self.package is not None
+        self.package.parse(part, chart := _OdfChart())
+        if chart.is_chart:
+            self._slide.parts += chart.slide.parts
+        else:
+            super().object(part)
+
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         before = self._number
         super().start(tag, attributes)
@@ -284,6 +418,10 @@ class _Deck(Content):
             self._kind = attributes.get("presentation:class", "")
         elif tag == "presentation:notes":
             self._in_notes = True
+        elif tag == "table:table" and self.tables == 1:
+            self._slide.begin_table(has_header=attributes.get("table:use-first-row-styles") == "true")
+        elif tag == "table:covered-table-cell":
+            self._slide.table.has_spans = True
 
     def end(self, tag: str) -> None:
         super().end(tag)
@@ -299,10 +437,11 @@ class _Deck(Content):
         pass
 
     def row(self) -> None:
-        self._slide.end_row()
+        if self._slide.table.rows[-1]:
+            self._slide.table.rows.append([])
 
     def cell(self) -> None:
-        self._slide.cells.append(" ".join(self._cell))
+        self._slide.table.rows[-1].append(" ".join(self._cell))
         self._cell = []
 
     def paragraph(self, found: Paragraph, text: str, mark: str) -> None:
@@ -314,3 +453,38 @@ class _Deck(Content):
             self._slide.title.append(text)
         else:
             self._slide.parts.append(("text", text, mark))
+
+
+class _OdfChart:
+    """The reading of a chart of an OpenDocument presentation, which is a part of its own; of another object nothing."""
+
+    def __init__(self) -> None:
+        self.is_chart = False
+        self.slide = Slide(0)  # which holds what is to be told
+        self._text: list[str] | None = None
+        self._in_title = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "chart:chart":
+            self.is_chart = True
+        elif tag in ("chart:title", "chart:subtitle"):
+            self._in_title = True
+        elif tag == "table:table":
+            self.slide.begin_table(has_header=True)
+        if self._in_title or tag == "table:table-cell":
+            self._text = self._text or []
+
+    def end(self, tag: str) -> None:
+        text = " ".join("".join(self._text or ()).split())
+        if tag in ("chart:title", "chart:subtitle"):
+            self.slide.parts.append(("text", text, ""))
+            self._text, self._in_title = None, False
+        elif tag == "table:table-cell":
+            self.slide.table.rows[-1].append("" if text == "NaN" else _figure(text, ""))
+            self._text = None
+        elif tag == "table:table-row":
+            self.slide.table.rows.append([])
+
+    def text(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)

@@ -199,7 +199,8 @@ class Outline:
     def cell(self) -> None:
         """A cell of a table's row ends here."""
         self._row.append("".join(self._pieces[self._cell_at :]).strip().removeprefix(_CELL.strip()).strip())
-        self._cell, self._space, self._is_first, self._cell_at = True, False, True, len(self._pieces)
+        self._cell = self._cell or bool(self._row[-1])  # before the first words of a row there is no bar
+        self._space, self._is_first, self._cell_at = False, True, len(self._pieces)
 
     def anchor(self, name: str) -> str:
         """Return the anchor of a section's heading, with -1, -2 … behind it where it was given before."""
