@@ -110,7 +110,7 @@ def _key(name: str) -> str:
 
 
 class _Entries:
-    """The entries of the table of contents that lead to one page, in their order: each with those above it."""
+    """The entries of the table of contents that lead to one page: each with its parents, in their order."""
 
     def __init__(self, entries: list[tuple[str, ...]]) -> None:
         self.first: tuple[str, ...] = entries[0] if entries else ()
