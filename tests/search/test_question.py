@@ -109,6 +109,15 @@ def shown(clause) -> str:
         ("year>2000 year<2010", "", "all(Year=(2000..None], Year=[None..2010))"),
         ("day>2024-05-01 x", "x", "day=(2024-05-01..None]"),
         ("tea lang=en -lang==de", "tea", "all(lang=en, not lang=de)"),
+        ("year > 5", "", "Year=(5..None]"),
+        ("x year >= 1,5 lang = en", "x", "all(Year=[1,5..None], lang=en)"),
+        ("x year != 5", "x", "all(not Year=, not Year=5)"),
+        ("lang!=en", "", "all(not lang=, not lang=en)"),
+        ('lang:"" x', "x", "lang="),
+        ('-lang:""', "", "not lang="),
+        ('"lang: en" x', "en x", 'any("lang: en", lang=en)'),
+        ('-"year: 7"', "", 'not any("year: 7", Year=7)'),
+        ("day>=2024-03-05T08:00Z", "", "day=[2024-03-05T08:00Z..None]"),
         ("(lang=en OR year<5) x", "x", "any(lang=en, Year=[None..5))"),
     ],
 )  # fmt: skip
@@ -118,7 +127,7 @@ def test_operators_are_read(query, text, clause):
 
 
 @pytest.mark.parametrize(
-    "query", ['title="bees"', "name=bees", "a>5", "a=b", "year>x", "year>", "lang=", "year > 5", "C++>5"]
+    "query", ['title="bees"', "name=bees", "a>5", "a=b", "year>x", "year>", "lang=", "year > x", "b > 5", "C++>5"]
 )
 def test_a_comparison_that_is_of_no_field_is_words(query):
     assert read_question(query, FIELDS, also={"name": "title"}) == Question(query)
@@ -142,6 +151,10 @@ def test_an_unfinished_word_ranks_by_the_words_that_begin_with_it():
         ('foo:"a b"', 'foo:"a b"', "no field is called 'foo'"),
         ("year:abc x", "year:abc x", "the field Year needs a number, not 'abc'"),
         ("day:soon", "day:soon", "the field day needs a date such as 2024-05, not 'soon'"),
+        ("day:2024-13 x", "day:2024-13 x", "the field day needs a date such as 2024-05, not '2024-13'"),
+        ("day>=2024-02-30", "day>=2024-02-30", "the field day needs a date such as 2024-05, not '>=2024-02-30'"),
+        ("bo*er x", "bo*er x", "a star stands for letters only at the end of a word (bo*): bo*er is searched as words"),
+        ("*ation", "*ation", "a star stands for letters only at the end of a word (ation*)"),
         ("open:perhaps", "open:perhaps", "the field open needs true or false, not 'perhaps'"),
         (" ".join(f"+w{n}" for n in range(70)), " ".join(f"+w{n}" for n in range(70)), "more than 64 operators"),
     ],
@@ -312,9 +325,43 @@ def test_fields_are_compared_by_their_kind():
         ("lang:EN", [0, 2]), ("lang:d*", [1]), ("who:ada", [0, 2]), ('who:"ada lovelace"', [0]), ("who:lovelace", [0]),
         ("day:2024", [0, 1]), ("day:2024-05", [0]), ("day:>2024-05", [1]), ("day:..2024-05", [0, 2]), ("day:2024-06-01", [1]),
         ("day:<2024-06", [0, 2]), ("day:>=2024-06", [1]), ("open:true", [0, 3]), ("open:no", [1]), ("tags:z", [0, 1]),
+        ("year != 2000", [0, 2]), ('year:""', [3]), ('who:""', [3]), ('tags:""', [2, 3]), ('open:""', [2]), ('day:""', [3]),
+        ("day:9999-12-31", []), ("day<2024-06-01T00:00", [0, 2]), ("lang != en", [1]),
         ('tags:"x y"', [0]), ("id:1", [0]), ("id:1-2", [2]), ("lang:en..en", [0, 2]),
     ]:  # fmt: skip
         assert rows(searched, query, fields) == expected, query
+
+
+def test_times_are_compared_to_their_last_sign_and_in_their_zone():
+    at = [dt.datetime(2024, 3, 5, hour, 30) for hour in (7, 8, 9)]
+    ahead = pa.array([one - dt.timedelta(hours=2) for one in at], pa.timestamp("s", "+02:00"))
+    for searched in (Texts(["a", "b", "c"], day=at), Texts(["a", "b", "c"], day=ahead)):
+        for query, expected in [
+            ("day>=2024-03-05T08:00", [1, 2]), ("day>2024-03-05T08", [2]), ("day:2024-03-05T08", [1]),
+            ("day:2024-03-05T08:30:00", [1]), ("day:2024-03-05", [0, 1, 2]),
+        ]:  # fmt: skip
+            assert rows(searched, query, {"day": "date"}) == expected, query
+    assert rows(Texts(["a", "b", "c"], day=at), "day>=2024-03-05T10:00+02:00", {"day": "date"}) == [1, 2]
+    assert rows(Texts(["a", "b", "c"], day=ahead), "day>=2024-03-05T08:00Z", {"day": "date"}) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "query", "expected"),
+    [
+        (["1,50", "12,00", "1.234,56", ""], "price>2", [1, 2]),
+        (["1,50", "12,00", "1.234,56", ""], "price:1,5", [0]),
+        (["1,50", "12,00", "1.234,56", ""], "price:1.5", [0]),
+        (["1,50", "12,00", "1.234,56", ""], "price<=1.234,56", [0, 1, 2]),
+        (["1.50", "n/a", "20", "unknown"], "price:20.0", [2]),
+        (["1.50", "n/a", "20", "unknown"], "price != 20", [0, 1, 3]),
+        (["$1,200.50", "3,50 EUR", "0,125"], "price>1000", [0]),
+        (["1’200.00", "0,125", "7 000,5"], "price>1", [0, 2]),
+        (["1a", "2", "3"], "price:2.0", []),
+    ],
+)
+def test_cells_are_amounts_of_many_countries(cells, query, expected):
+    texts = ["x"] * len(cells)
+    assert rows(Texts(texts, price=cells), query, {"price": "text"}) == expected
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,87 @@ def test_an_unfinished_word_finds_what_it_may_become(index):
     assert wordpipe.query(index, "water boi", prefix=True)[0]["id"] == "a3"
 
 
+WHOLE = "searched for {} as a whole; parts of it stand in 1 other row, which --exact finds"
+PARTS = "no text contains {} as a whole; it was searched for by its parts"
+NO_NUMBER = "cost is no number in 1 row (n/a): left out of the comparison"
+
+
+@pytest.fixture(scope="module")
+def tickets(tmp_path_factory):
+    """Tickets with ids, names with signs, amounts and a cell that is no number."""
+    folder = tmp_path_factory.mktemp("tickets")
+    some = [
+        {"id": "OPS-1", "level": "error", "cost": "1,50", "text": "The host 10.0.0.5 is down, says http://10.0.0.5/status/1."},
+        {"id": "OPS-2", "level": "warning", "cost": "12,00", "text": "Port 10, and 0 of 5 disks; see OPS-1."},
+        {"id": "OPS-3", "level": "error", "cost": "n/a", "text": "Since 2024-05-03 the file /var/log/syslog grows."},
+        {"id": "WEB-7", "level": "", "cost": "", "text": "In 05 of 2024, and 03 too, the log of var was empty: COVID19."},
+    ]  # fmt: skip
+    wordpipe.ingest(some, output=folder / "corpus", valid=0)
+    return wordpipe.index(folder / "corpus", output=folder / "index", unit="document", language="english")
+
+
+@pytest.mark.parametrize(
+    ("query", "ids", "remarks"),
+    [
+        ("10.0.0.5", ["OPS-1"], [WHOLE.format("10.0.0.5")]),
+        ("2024-05-03", ["OPS-3"], [WHOLE.format("2024-05-03")]),
+        ("/var/log", ["OPS-3"], [WHOLE.format("/var/log")]),
+        ("COVID-19", ["WEB-7"], []),
+        ("10.0.0.7", ["OPS-1", "OPS-2", "WEB-7"], [PARTS.format("10.0.0.7")]),
+        ("OPS-9999", ["OPS-2", "OPS-1", "OPS-3"], [PARTS.format("OPS-9999")]),
+        ("disks OPS-9999", ["OPS-2", "OPS-1", "OPS-3"], [PARTS.format("OPS-9999")]),
+        ("down/up", ["OPS-1"], []),
+        (
+            "OPS-1", ["OPS-1", "OPS-2"],
+            ["first comes the record with the id OPS-1, then others that contain it; --exact searches for the words"],
+        ),
+        ("OPS-2", ["OPS-2"], ["this is the record with the id OPS-2; --exact searches for the words"]),
+        ("level:eror", [], ["no row has eror in the field level; did you mean error? its values are: error, warning"]),
+        ("level:x disks", [], ["no row has x in the field level; its values are: error, warning"]),
+        ("-level:x disks", ["OPS-2"], []),
+        ('level:""', ["WEB-7"], []),
+        ("level != error", ["OPS-2"], []),
+        ("cost > 2", ["OPS-2"], [NO_NUMBER]),
+        ("cost:1,5", ["OPS-1"], []),
+        (
+            "cost:10..5", [],
+            [NO_NUMBER, "cost: the lower bound 10 is above the upper bound 5"],
+        ),
+        ("level:2024-13", [], ["level: there is no date 2024-13"]),
+        ('"level: warning"', ["OPS-2"], []),
+    ],
+)  # fmt: skip
+def test_names_ids_and_fields_are_read_as_they_are_meant_and_it_is_said(tickets, cli, query, ids, remarks):
+    with wordpipe.open(tickets) as opened:
+        (found,) = opened.query_all([query], 10, QueryOptions())
+        assert ([hit["id"] for hit in found.hits], found.remarks) == (ids, remarks)
+        assert opened.count(query) == len(ids)
+        assert {hit["id"] for hit in opened.query(query, sort="id")} == {*ids}
+        assert [hit["id"] for at in range(len(ids)) for hit in opened.query(query, 1, offset=at)] == ids
+
+
+def test_cells_that_are_no_numbers_are_left_out_and_counted(tickets, cli):
+    for where, ids in (("cost > 1", ["OPS-1", "OPS-2"]), ("cost = 'n/a'", ["OPS-3"])):
+        listed = cli("query", tickets, "", "--where", where, "--json")
+        assert [json.loads(line)["id"] for line in listed.out.splitlines()] == ids
+        assert (NO_NUMBER in listed.err) == (where == "cost > 1")
+    by_cost = cli("query", tickets, "10 log down", "--sort", "cost:desc", "--json")
+    assert [json.loads(line)["id"] for line in by_cost.out.splitlines()] == ["OPS-2", "OPS-1", "OPS-3", "WEB-7"]
+    assert "cost is no number in 1 row (n/a): sorted last" in by_cost.err
+
+
+def test_a_finished_word_that_is_misspelt_is_corrected_while_typing(index):
+    (found,) = index_answers(index, "boilr", prefix=True)
+    assert ([hit["id"] for hit in found.hits], found.corrected) == (["a3"], {"boilr": "boiler"})
+    (begun,) = index_answers(index, "boil", prefix=True)
+    assert ([hit["id"] for hit in begun.hits], begun.corrected) == (["a3"], {})
+
+
+def index_answers(index, query, **options):
+    with wordpipe.open(index) as opened:
+        return opened.query_all([query], 10, QueryOptions(**options))
+
+
 def test_operators_hold_in_every_mode(built):
     with wordpipe.open(built / "index", "index") as opened:
         for mode in ("dense", "lexical", "hybrid"):

@@ -88,7 +88,7 @@ def _query(
     from wordpipe.stages import open_artifact
 
     # options that go together, before anything is opened
-    if text and not " ".join(text).strip():
+    if text and not " ".join(text).strip() and given.get("where") is None:
         hint = "give a query of at least one word, or a file of queries with --queries"
         raise ConfigError("the query is empty", hint=hint)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
@@ -184,6 +184,8 @@ def _lines(
     """Return the queries; None where a condition stands alone."""
     from wordpipe.stages import OpenIndex
 
+    if text and not " ".join(text).strip() and isinstance(opened, OpenIndex):
+        return None  # which is refused where there is no condition
     lines = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
     if options.where is None or text or queries is not None or not isinstance(opened, OpenIndex):
         return lines
@@ -302,6 +304,8 @@ query = _QueryCommand(
 def _list(opened: "OpenIndex", answers: Answers, k: int, options: QueryOptions, *, quiet: bool) -> int:
     """Print the rows of which a condition alone is true, k of them; return how many are printed."""
     found, n_rows = opened.fulfilling(options, k)
+    for remark in () if quiet else found.remarks:
+        say(remark)
     answers.print(found)
     last = options.offset + len(found.hits)
     if not quiet and n_rows > last:

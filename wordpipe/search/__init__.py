@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         read_index,
         write_index,
     )
-    from wordpipe.search.field_columns import FieldColumns
+    from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
     from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
         CANDIDATES,
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         texts_in,
         values_of_fields,
     )
-    from wordpipe.search.matching import Searched, field_kind, field_mask, number_in, rows_matching
+    from wordpipe.search.matching import Searched, field_kind, field_mask, remarks_on_fields, rows_matching
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
         measure,
         measured_by,
     )
-    from wordpipe.search.question import Clause, FieldIs, FieldKind, Question, read_question
+    from wordpipe.search.question import Clause, FieldIs, FieldKind, Phrase, Question, read_question
     from wordpipe.search.update import (
         read_held_out,
         renumbered,

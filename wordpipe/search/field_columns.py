@@ -2,12 +2,25 @@
 
 Texts that repeat are kept once, with a number for each row (Arrow's dictionary), so that a condition is tested on each
 different text alone. Of a million rows a column takes 4 MB so, and 8 MB of numbers.
+
+Here is also what a cell of text is beside a text: a number, an amount of money, a date.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 
+import numpy as np
 import pyarrow as pa
+
+_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?\s*")
+_MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)?"
+_AMOUNT = re.compile(
+    rf"([-+]?){_MONEY}\s?(?:((?:[1-9]\d{{0,2}}(?:[,’']\d{{3}})+|\d+)(?:\.\d+)?)"  # 1,200.50
+    rf"|((?:[1-9]\d{{0,2}}(?:[.\s’']\d{{3}})+|\d+),(?:\d{{1,2}}|\d{{4,}})|0,\d+))\s?{_MONEY}"  # 1.200,50
+)
+_ZONE = re.compile(r"(?<=\d)(?:Z|([+-])(\d\d):?(\d\d)?)$", re.IGNORECASE)
+_DAY = 10  # characters
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Gives the rows in order with these columns."""
@@ -122,3 +135,88 @@ def _encoded(block: pa.Array) -> pa.Array:
 
 def _bytes_of(column: pa.Array | pa.ChunkedArray) -> int:
     return int(column.get_total_buffer_size())
+
+
+# ---- what texts are
+
+
+def number_in(text: str) -> float | int | None:
+    """Return the finite number that a text is, as people write numbers in a table; None if the text is none.
+
+    >>> number_in("10"), number_in(" 2.50 "), number_in("1e3"), number_in("1_0"), number_in("nan"), number_in("")
+    (10, 2.5, 1000.0, None, None, None)
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return int(text)  # of a whole number all digits count
+    except ValueError:
+        return float(text)
+
+
+def amount_in(text: str) -> float | int | None:
+    """Return the number of a text that is a number, also with marks between thousands, and the sign of a currency.
+
+    A comma is a decimal one where it cannot part thousands: 1,200 is 1200, and 1,20 is 1.2.
+
+    >>> amount_in("-$9.00"), amount_in("1,200"), amount_in("3,50 €"), amount_in("1.234,56"), amount_in("May 5")
+    (-9.0, 1200, 3.5, 1234.56, None)
+    """
+    if (number := number_in(text)) is not None:
+        return number
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        return None
+    plain = re.sub("[,’']", "", found[2]) if found[2] else re.sub(r"[.\s’']", "", found[3]).replace(",", ".")
+    return number_in(found[1] + plain)
+
+
+def numbers_of(texts: Sequence[str | None]) -> list[float | int | None] | None:
+    """Return the numbers of the different texts of a field of numbers, or of amounts; None if the field is none.
+
+    It is one if at least half of its texts are numbers, and the others, but for empty ones, have no digit: n/a, unknown.
+    The number of such a text is None.
+
+    >>> numbers_of(["1.50", "n/a", "20", ""]), numbers_of(["1", "2a", "3"])
+    ([1.5, None, 20, None], None)
+    """
+    numbers = [None if text is None else amount_in(text) for text in texts]
+    odd = [text for text, number in zip(texts, numbers, strict=True) if number is None and text and text.strip()]
+    n_numbers = sum(number is not None for number in numbers)
+    return numbers if n_numbers >= max(len(odd), 1) and not any(map(str.isdigit, "".join(odd))) else None
+
+
+def without_number(values: pa.ChunkedArray) -> tuple[int, str]:
+    """Return the count of cells of a field of numbers that are not empty and no number, and one of the cells.
+
+    It is 0 for a field of texts.
+    """
+    kind = values.type
+    if not _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        return 0, ""
+    coded = values.combine_chunks()
+    coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    if (numbers := numbers_of(texts)) is None:
+        return 0, ""
+    odd = [at for at, text in enumerate(texts) if text and text.strip() and numbers[at] is None]
+    rows = int(np.isin(coded.indices.drop_null().to_numpy(zero_copy_only=False), odd).sum())
+    return rows, texts[odd[0]] if odd else ""
+
+
+def span_of(written: str) -> tuple[np.datetime64, np.datetime64, bool]:
+    """Return when a year, a month, a day or a time begins, and when it has ended; and whether this is in UTC, by its zone.
+
+    >>> [str(one)[:16] for one in span_of("2024-02")[:2]], [str(one)[:16] for one in span_of("2024-02-03T08+02:00")[:2]]
+    (['2024-02-01T00:00', '2024-03-01T00:00'], ['2024-02-03T06:00', '2024-02-03T07:00'])
+
+    Raises:
+        ValueError: there is no such date or time.
+    """
+    zone = _ZONE.search(written) if len(written) > _DAY else None
+    first = np.datetime64(written[: zone.start()] if zone else written)
+    last = first + 1
+    ahead = np.timedelta64(0, "m")
+    if zone and zone[1]:
+        ahead = np.timedelta64(int(zone[1] + zone[2]) * 60 + int(zone[1] + (zone[3] or "0")), "m")
+    return first.astype("datetime64[us]") - ahead, last.astype("datetime64[us]") - ahead, zone is not None

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.search.conditions import TABLE, fit_hint, locked_database, misfit, not_a_condition, understood
-from wordpipe.search.field_columns import FieldColumns
+from wordpipe.search.field_columns import FieldColumns, numbers_of
 from wordpipe.search.knn import Mask
-from wordpipe.search.matching import number_in
 
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.05 s
 
@@ -100,7 +99,7 @@ class RowFilter:
                 return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
 
     def _with_numbers(self, kinds: pa.Schema) -> pa.Table | None:
-        """Return the rows with columns of texts that are all numbers, or empty, as numbers; None if there are none."""
+        """Return the rows with columns of texts that are numbers, see `numbers_of`, as numbers; None if there are none."""
         table, has_some = self._rows_of(kinds), False
         if isinstance(table, pa.Table):
             for place, name in enumerate(kinds.names[:-1]):
@@ -125,15 +124,13 @@ class RowFilter:
 
 
 def _as_numbers(values: pa.ChunkedArray) -> pa.Array | None:
-    """Return a column of texts as numbers, null for an empty one; None if a text is none, or none is there."""
+    """Return a column of texts as numbers, null where a text is none; None if it is no field of numbers: see `numbers_of`."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not pa.types.is_string(kind):
         return None
     coded = values.combine_chunks()
     coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
-    texts = coded.dictionary.to_pylist()
-    numbers = [number_in(text) for text in texts]
-    if not any(texts) or any(text and number is None for text, number in zip(texts, numbers, strict=True)):
+    if (numbers := numbers_of(coded.dictionary.to_pylist())) is None:
         return None
     is_whole = all(number is None or (isinstance(number, int) and abs(number) < 1 << 63) for number in numbers)
     return pa.array(numbers, pa.int64() if is_whole else pa.float64()).take(coded.indices)

@@ -6,8 +6,8 @@ that it is found as written. Both give masks of rows, which a search by words or
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Protocol
 
@@ -15,15 +15,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wordpipe.search.field_columns import amount_in, numbers_of, span_of, without_number
 from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.lexical.analysis import is_unspaced
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.letters import folded
-from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
+from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words, is_date
+from wordpipe.wording import counted
 
-_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?\s*")
-_AMOUNT = re.compile(r"([-+]?)[$€£¥₹]?\s?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?[$€£¥₹]?")
 _PART = re.compile(r"(\w+)([+#]*)")
+_SIGNS = re.compile(r"[-‐‑−./&]+")  # that join words to a name, and stand so in it
+_HYPHENS = re.compile("[-‐‑−]")
+_LIKE_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?(?!\d)")
+_FEW_VALUES, _NAMED, _LONGEST = (
+    100,
+    8,
+    40,
+)  # values of a field of which one may be meant; those that are named; characters
 _WORD_ENDS = r"(?!\w|[+#]+(?!\w))"  # no letter, and none of the signs of C++ and C#, follows
 
 
@@ -92,7 +100,7 @@ class _Matcher:
         pattern = phrase_pattern(text)
         if pattern is None:
             return among
-        rows_N = self._searched.lexical.with_all(text)
+        rows_N = self._searched.lexical.with_parts(text)
         return self._in_texts(pattern, among if rows_N is None else among & rows_N)
 
     def _in_texts(self, pattern: Any, among: Mask) -> Mask:
@@ -131,23 +139,29 @@ def _other_words() -> Any:
 def phrase_pattern(text: str) -> Any:
     """Return the pattern that finds the words of a text, as written, next to each other in a folded text; None without words.
 
-    Between two words any signs but letters may stand, so that "progress bar" finds progress-bar; scripts without spaces are
-    found inside longer runs.
+    Between two words any signs but letters may stand, so that "progress bar" finds progress-bar. Hyphens, dots, slashes and &
+    without a space stand as they are: "10.0.0.5" finds no other numbers. Scripts without spaces are found inside longer runs.
     """
     plain = folded(text)
     is_ascii = plain.isascii()
-    words = (_PART if is_ascii else _other_words()).findall(plain)
+    words = [*(_PART if is_ascii else _other_words()).finditer(plain)]
     if not words:
         return None
     # of scripts without spaces each character is a part, which white space may separate from the next
-    pattern, before = "", ""
-    for word, signs in words:
+    pattern, before, ended = "", "", 0
+    for found in words:
+        (word, signs), between = found.groups(), plain[ended : found.start()]
+        ended = found.end()
         is_open = is_unspaced(word)
         shown = r"\s*".join(map(re.escape, word)) if is_open else re.escape(word)
         if not before:
             pattern += "" if is_open else r"(?<!\w)"
         else:
-            pattern += r"[\W_]*" if is_open and before == "open" else r"(?![+#])[\W_]+"
+            is_name = _SIGNS.fullmatch(between)
+            if is_open and before == "open":
+                pattern += r"[\W_]*"
+            else:
+                pattern += "(?![+#])" + (_as_they_are(between) if is_name else r"[\W_]+")
         pattern += shown + re.escape(signs)
         before = "open" if is_open else "word"
     if before == "word":
@@ -159,6 +173,11 @@ def phrase_pattern(text: str) -> Any:
     return regex.compile(pattern)
 
 
+def _as_they_are(signs: str) -> str:
+    """Return the pattern of signs within a name; behind a hyphen the name may go on in the next line."""
+    return "".join(r"[-‐‑−–]\s*" if _HYPHENS.match(sign) else re.escape(sign) for sign in signs)
+
+
 def prefix_pattern(text: str) -> Any:
     """Return the pattern that finds a word that begins like this in a folded text."""
     import regex
@@ -167,6 +186,66 @@ def prefix_pattern(text: str) -> Any:
 
 
 # ---- fields
+
+
+def remarks_on_fields(clause: Clause, searched: Searched, *, finds_none: bool) -> Iterator[str]:
+    """Yield what must be said of the fields in a clause: cells that are no numbers; where no row meets it, what is wrong.
+
+    Args:
+        clause: of a question.
+        searched: the rows.
+        finds_none: whether no row meets it.
+    """
+    for one, is_wanted in _fields_in(clause):
+        values = searched.field_values(one.name)
+        bounds = [bound for bound in (one.low, one.high) if bound is not None]
+        if one.kind == "text" and bounds and all(amount_in(bound) is not None for bound in bounds):
+            rows, text = without_number(values)
+            if rows:
+                yield f"{one.name} is no number in {counted(rows, 'rows')} ({text[:_LONGEST]}): left out of the comparison"
+        if finds_none and is_wanted and not field_mask(values, one).any():
+            yield _why_none(one, values)
+
+
+def _fields_in(clause: Clause, *, is_wanted: bool = True) -> Iterator[tuple[FieldIs, bool]]:
+    """Yield the fields that a clause asks for, each with whether it is to be there."""
+    if isinstance(clause, FieldIs):
+        yield clause, is_wanted and clause.value != ""
+    for part in clause.parts if isinstance(clause, AllOf | AnyOf) else ():
+        yield from _fields_in(part, is_wanted=is_wanted)
+    if isinstance(clause, Not):
+        yield from _fields_in(clause.part, is_wanted=not is_wanted)
+
+
+def _why_none(clause: FieldIs, values: pa.ChunkedArray) -> str:
+    """Return why no row has what a clause about a field asks for."""
+    name, asked = clause.name, [one for one in (clause.value, clause.low, clause.high) if one is not None]
+    if clause.low is not None and clause.high is not None and _is_above(clause.low, clause.high):
+        return f"{name}: the lower bound {clause.low} is above the upper bound {clause.high}"
+    if wrong := next((one for one in asked if _LIKE_DATE.match(one) and not is_date(one)), None):
+        return f"{name}: there is no date {wrong}"
+    shown = clause.value if clause.value is not None else f"{clause.low or ''}..{clause.high or ''}"
+    what = f"no row has {shown} in the field {name}"
+    if clause.kind != "text" or clause.value is None or pa.types.is_list(values.type):
+        return what
+    there = {value for chunk in values.chunks for value in chunk.unique().to_pylist() if value}
+    if len(there) > _FEW_VALUES:
+        return what
+    known = {folded(value): value for value in sorted(there, reverse=True)}
+    near = get_close_matches(folded(clause.value), known, 1, 0.6)
+    meant = f"did you mean {known[near[0]][:_LONGEST]}? " if near else ""
+    named = [value[:_LONGEST] for value in sorted(there)[:_NAMED]] + ["…"] * (len(there) > _NAMED)
+    return f"{what}; {meant}its values are: {', '.join(named)}"
+
+
+def _is_above(low: str, high: str) -> bool:
+    """True if a lower bound lies above an upper one: two numbers, two dates, or two texts."""
+    numbers = amount_in(low), amount_in(high)
+    if numbers[0] is not None and numbers[1] is not None:
+        return numbers[0] > numbers[1]
+    if is_date(low) and is_date(high):
+        return bool(span_of(low)[0] >= span_of(high)[1])
+    return folded(low) > folded(high) and not folded(low).startswith(folded(high))
 
 
 def field_kind(kind: pa.DataType) -> FieldKind | None:
@@ -183,11 +262,13 @@ def field_kind(kind: pa.DataType) -> FieldKind | None:
 
 
 def field_mask(values: pa.ChunkedArray, clause: FieldIs) -> Mask:
-    """Return the rows whose value a clause asks for, (N,); False for a row without a value.
+    """Return the rows whose value a clause asks for, (N,).
 
-    A text is compared without case and marks: its words must be in the field, next to each other. A list has the value if one
-    of its items has.
+    A row without a value is found by an empty value alone. A text is compared without case and marks: its words must be in the
+    field, next to each other. A list has the value if one of its items has.
     """
+    if clause.value == "":
+        return _concatenated([_empty_mask(chunk) for chunk in values.chunks])
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         return _concatenated([_list_mask(chunk, clause) for chunk in values.chunks])
     if clause.kind == "text":
@@ -197,6 +278,20 @@ def field_mask(values: pa.ChunkedArray, clause: FieldIs) -> Mask:
 
 def _concatenated(masks: Sequence[Mask]) -> Mask:
     return np.concatenate([np.zeros(0, np.bool_), *masks])
+
+
+def _empty_mask(values: pa.Array) -> Mask:
+    """Return which rows of a field have no value: none, a blank text, or a list without items."""
+    import pyarrow.compute as pc
+
+    no_value = values.is_null()
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        no_value = pc.or_(no_value, pc.equal(pc.utf8_trim_whitespace(values.cast(kind)), "").fill_null(True))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        no_value = pc.or_(no_value, pc.equal(pc.list_value_length(values), 0).fill_null(True))
+    empty_N: Mask = no_value.to_numpy(zero_copy_only=False)
+    return empty_N
 
 
 def _list_mask(lists: pa.Array, clause: FieldIs) -> Mask:
@@ -230,7 +325,7 @@ def _value_mask(values: pa.Array, clause: FieldIs) -> Mask:
         wanted = (clause.value or "").lower() in ("true", "yes")
         found_N: Mask = np.asarray(values.fill_null(False)) == wanted
     elif clause.kind == "date":
-        found_N = _date_test(clause)(_days_of(values))
+        found_N = _date_test(clause, values)
     elif pa.types.is_decimal(values.type):
         holds = _number_test(clause)
         found_N = np.array([value is not None and holds(value) for value in values.to_pylist()], np.bool_)
@@ -242,19 +337,22 @@ def _value_mask(values: pa.Array, clause: FieldIs) -> Mask:
     return there_N & found_N
 
 
-def _days_of(values: pa.Array) -> npt.NDArray[np.datetime64]:
-    """Return the days of dates and times, each in its own time zone."""
+def _moments_of(values: pa.Array, *, in_utc: bool) -> npt.NDArray[np.datetime64]:
+    """Return the moments of dates and times, each in its own time zone or in UTC."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        days = [None if value is None else value.date() for value in values.to_pylist()]
-        return np.array(days, "datetime64[D]")
-    days_N: npt.NDArray[np.datetime64] = values.to_numpy(zero_copy_only=False).astype("datetime64[D]")
-    return days_N
+        if not in_utc:
+            moments = [None if value is None else value.replace(tzinfo=None) for value in values.to_pylist()]
+            return np.array(moments, "datetime64[us]")
+        values = values.cast(pa.timestamp(values.type.unit))
+    moments_N: npt.NDArray[np.datetime64] = values.to_numpy(zero_copy_only=False).astype("datetime64[us]")
+    return moments_N
 
 
 def _text_test(clause: FieldIs, different: Sequence[str]) -> Callable[[str], bool]:
     """Return the function from a text of a field, which is not blank, to True if a clause asks for this text.
 
-    Where all `different` texts of the field are numbers, as in a cell of CSV, a number is compared as one: 5.3 is 5.30.
+    Where the `different` texts of the field are numbers (see `numbers_of`), as in a cell of CSV, a number is compared as one:
+    5.3 is 5.30, and 5,30.
     """
     if clause.value is None:
         return _text_bounds(clause)
@@ -263,9 +361,9 @@ def _text_test(clause: FieldIs, different: Sequence[str]) -> Callable[[str], boo
         if clause.value.endswith("*"):
             return lambda value: folded(value).startswith(exact)
         return lambda value: folded(value) == exact
-    wanted_number = number_in(clause.value)
-    if wanted_number is not None and all(number_in(value) is not None for value in different if value.strip()):
-        return lambda value: number_in(value) == wanted_number
+    wanted_number = amount_in(clause.value)
+    if wanted_number is not None and numbers_of(different) is not None:
+        return lambda value: amount_in(value) == wanted_number
     wanted, pattern = clause.value, phrase_pattern(clause.value)
     if pattern is None:  # signs alone
         return lambda value: wanted in value
@@ -274,66 +372,36 @@ def _text_test(clause: FieldIs, different: Sequence[str]) -> Callable[[str], boo
     return lambda value: pattern.search(folded(value)) is not None
 
 
+def _number(written: str) -> float | int:
+    """Return the number that a question gives; a clause is made of numbers alone."""
+    number = amount_in(written)
+    assert number is not None
+    return number
+
+
 def _number_test(clause: FieldIs) -> Callable[[Any], Any]:
     """Return the test of a number, or of an array of numbers: equal, or within bounds."""
     if clause.value is not None:
-        wanted = _exact(clause.value)
+        wanted = _number(clause.value)
         return lambda value: value == wanted
-    low = float("-inf") if clause.low is None else _exact(clause.low)
-    high = float("inf") if clause.high is None else _exact(clause.high)
+    low = float("-inf") if clause.low is None else _number(clause.low)
+    high = float("inf") if clause.high is None else _number(clause.high)
     above, below = operator.gt if clause.open_low else operator.ge, operator.lt if clause.open_high else operator.le
     return lambda value: above(value, low) & below(value, high)
 
 
-def number_in(text: str) -> float | int | None:
-    """Return the finite number that a text is, as people write numbers in a table; None if the text is none.
-
-    >>> number_in("10"), number_in(" 2.50 "), number_in("1e3"), number_in("1_0"), number_in("nan"), number_in("")
-    (10, 2.5, 1000.0, None, None, None)
-    """
-    return _exact(text) if _NUMBER.fullmatch(text) else None
-
-
-def amount_in(text: str) -> float | int | None:
-    """Return the number of a text that is a number, also with commas between thousands and a sign of a currency.
-
-    >>> amount_in("-$9.00"), amount_in("1,200"), amount_in("3,50 €"), amount_in("12.50 €"), amount_in("May 5")
-    (-9.0, 1200, None, 12.5, None)
-    """
-    if (number := number_in(text)) is not None:
-        return number
-    found = _AMOUNT.fullmatch(text.strip())
-    return None if found is None else number_in(found[1] + found[2].replace(",", ""))
-
-
-def _exact(written: str) -> float | int:
-    """Return the number that is written; of a whole number all digits count."""
-    try:
-        return int(written)
-    except ValueError:
-        return float(written)
-
-
-def _date_test(clause: FieldIs) -> Callable[[npt.NDArray[np.datetime64]], Mask]:
-    """Return the test of days: within a year, a month or a day, or from one to another."""
-    if clause.value is not None:
-        low, high = _days(clause.value)
-    else:
-        low = date.min if clause.low is None else _days(clause.low)[clause.open_low]
-        high = date.max if clause.high is None else _days(clause.high)[not clause.open_high]
-    begin, end = np.datetime64(low), np.datetime64(high)
-    return lambda days_N: (begin <= days_N) & (days_N < end)
-
-
-def _days(written: str) -> tuple[date, date]:
-    """Return the first day of a year, a month or a day, and the day after its last."""
-    year, month, day = (int(part) for part in (written + "-01-01")[:10].split("-"))
-    if len(written) == 4:
-        return date(year, 1, 1), date(min(year + 1, date.max.year), 1, 1)
-    if len(written) == 7:
-        return date(year, month, 1), date(year + month // 12, month % 12 + 1, 1)
-    first = date(year, month, day)
-    return first, date.fromordinal(first.toordinal() + 1)
+def _date_test(clause: FieldIs, values: pa.Array) -> Mask:
+    """Return which dates or times lie within a year, a month, a day or a time, or from one to another."""
+    found_N = np.ones(len(values), np.bool_)
+    ends = [(clause.value, False, False), (clause.value, True, True)]
+    if clause.value is None:
+        ends = [(clause.low, False, clause.open_low), (clause.high, True, not clause.open_high)]
+    for written, is_upper, is_after in ends:
+        if written is not None:
+            first, last, in_utc = span_of(written)
+            moments_N, bound = _moments_of(values, in_utc=in_utc), last if is_after else first
+            found_N &= moments_N < bound if is_upper else moments_N >= bound
+    return found_N
 
 
 def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
@@ -343,7 +411,7 @@ def _text_bounds(clause: FieldIs) -> Callable[[Any], bool]:
     and TSV are texts. A text that does not begin with a digit lies between no numbers.
     """
     bounds = [bound for bound in (clause.low, clause.high) if bound is not None]
-    is_between = _number_test(clause) if all(number_in(bound) is not None for bound in bounds) else None
+    is_between = _number_test(clause) if all(amount_in(bound) is not None for bound in bounds) else None
     low = None if clause.low is None else folded(clause.low)
     high = None if clause.high is None else folded(clause.high)
 

@@ -4,7 +4,9 @@
     -boiler  +water     rows without the word; rows with the word
     kube*               words that begin with these letters
     lang:en  year:2000..2010  year:>=2000      rows with this value in a field
-    year>=2000  lang=en                        the same, of fields that rows have
+    year>=2000  year >= 2000  lang=en          the same, of fields that rows have
+    year!=2000                                 rows with another value in it
+    lang:""                                    rows without a value in it
     "ship date":2024-05  @level:high           fields whose names have spaces or signs
     cat OR dog          rows that contain at least one of the two
     (a b) OR c          brackets join several words, all of which a row must contain
@@ -20,19 +22,21 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
+from wordpipe.search.field_columns import amount_in, span_of
+
 FieldKind = Literal["text", "number", "date", "flag"]
 
 _CLOSING = {'"': '"', "“": '”"“', "”": '”"', "„": '“”"', "«": "»", "»": "«"}
 """The sign that opens a phrase → those that may close it."""
 _SIGNS = {"-": "-", "−": "-", "+": "+"}
 _FIELD = re.compile(r"([^\W\d]\w*):(?![/:])")
-_COMPARED = re.compile(
-    r"([^\W\d]\w*)(?:(?=[<>]=?[-+]?\.?\d)|={1,2}(?=[^\s=]))"
-)  # a name before a comparison with a value
+_COMPARED = re.compile(r"([^\W\d]\w*)\s*(?:(?=[<>]=?\s*[-+]?\.?\d)|(?:!=|={1,2})\s*(?=[^\s=]))")
+"""A name before a comparison with a value."""
 _VALUE = re.compile(r'[\w<>=."“„«-]')  # how a value begins
+_BEFORE_NUMBER = re.compile(r"[<>]=?\s*(?=[-+.\d])")
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+_DATE = re.compile(r"\d{4}(?:-|$)")  # how a date begins
+_INNER_STAR = re.compile(r"[^\W\d]{2,}\*[^\W\d]+|\*[^\W\d]{2,}")
 _FLAGS = ("true", "false", "yes", "no")
 _PREFIX = re.compile(r"([^*]*\w)\*")
 _JOINING = ("and", "or")
@@ -70,7 +74,7 @@ class FieldIs:
 
     name: str
     kind: FieldKind
-    value: str | None = None  # one value; None: bounds
+    value: str | None = None  # one value; None: bounds; "": the row has no value
     low: str | None = None
     high: str | None = None
     open_low: bool = False  # the lower bound itself is left out
@@ -119,7 +123,7 @@ class _Item:
     kind: Literal["word", "phrase", "field", "group", "and", "or", "not", "open", "close"]
     text: str = ""  # as written, without the sign
     sign: str = ""  # "+" or "-" before it
-    clause: FieldIs | None = None
+    clause: "Clause | None" = None
     items: "list[_Item]" = field(default_factory=list)  # of a group: one after the other
     choices: bool = False  # of a group: one of the items is enough
 
@@ -216,11 +220,24 @@ class _Lexer:
             if text is None:
                 self._remark("a quotation mark is not closed: the words after it are searched as plain words")
                 return None, at + 1
-            return (_Item("phrase", text) if _has_word(text) else None), end
+            return (self._phrase_item(text) if _has_word(text) else None), end
         end = self._word_end(at)
         text = query[at:end]
+        if _INNER_STAR.fullmatch(text):
+            begun = text.strip("*").partition("*")[0]
+            self._remark(f"a star stands for letters only at the end of a word ({begun}*): {text} is searched as words")
         joins = {"AND": "and", "OR": "or", "NOT": "not"}
         return _Item(joins.get(text, "word") if not self._is_shouted else "word", text), end  # type: ignore[arg-type]
+
+    def _phrase_item(self, text: str) -> _Item:
+        """Return a phrase; of one as an answer shows a field ("host: db-07") also the rows with this value in the field."""
+        named = _FIELD.match(text)
+        known = self._fields.get(named[1].casefold()) if named else None
+        value = text[named.end() :].strip() if named else ""
+        field = _field_is(*known, value) if known and value else None
+        if field is None:
+            return _Item("phrase", text)
+        return _Item("field", value if field.kind == "text" else "", clause=AnyOf((Phrase(text), field)))
 
     def _name(self, at: int) -> tuple[str, int] | None:
         """Return the name before a colon or a comparison that begins at a place, and where its value begins, or None.
@@ -294,15 +311,19 @@ class _Lexer:
         if quoted and quoted[0] is not None:
             value, end = quoted[0], quoted[1]
         else:
-            end = self._word_end(value_at) if value_at < len(self._query) else value_at
-            value = self._query[value_at:end].strip()
+            sign = _BEFORE_NUMBER.match(self._query, value_at)  # year > 5
+            first = sign.end() if sign else value_at
+            end = self._word_end(first) if first < len(self._query) else first
+            value = "".join(self._query[value_at:end].split())
         clause = _field_is(name, kind, value)
-        if not value or clause is None:
+        if clause is None or not (value or quoted):
             expected = {"number": "a number", "date": "a date such as 2024-05", "flag": "true or false"}.get(kind)
             if value and expected:
                 shown = value[:_SHOWN]
                 self._remark(f"the field {name} needs {expected}, not {shown!r}: searched as plain words")
             return _Item("word", self._query[at:end]), end
+        if self._query[at:value_at].rstrip().endswith("!="):  # another value, not none
+            return _Item("field", clause=AllOf((Not(FieldIs(name, kind, "")), Not(clause)))), end
         ranked = (clause.value or "") if name.casefold() in ("title", "text") else ""
         return _Item("field", ranked, clause=clause), end
 
@@ -323,10 +344,23 @@ def _field_is(name: str, kind: FieldKind, value: str) -> FieldIs | None:
 
 
 def _is_value(kind: FieldKind, text: str) -> bool:
-    """True if a text can be a value of a field."""
+    """True if a text can be a value of a field; an empty one stands for no value."""
+    if not text or kind == "text":
+        return True
     if kind == "flag":
         return text.lower() in _FLAGS
-    return kind == "text" or (_NUMBER if kind == "number" else _DATE).fullmatch(text) is not None
+    return amount_in(text) is not None if kind == "number" else is_date(text)
+
+
+def is_date(text: str) -> bool:
+    """True if a text is a year, a month, a day or a time that there is."""
+    if not _DATE.match(text):
+        return False
+    try:
+        span_of(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _has_word(text: str) -> bool:

@@ -70,6 +70,21 @@ class WordLookup:
             found_N &= self._with_word(forms)
         return found_N if words else None
 
+    def with_parts(self, text: str) -> Mask | None:
+        """Return which texts contain every word of a text, also as parts of other names, (N,); None where it has none."""
+        words = [forms for forms in self.analyser.words(text) if forms[0].kind != "joined"]
+        found_N = np.ones(len(self), np.bool_)
+        for forms in words:
+            found_N &= self._with_word(forms)
+        return found_N if words else None
+
+    def with_name(self, name: str) -> Mask:
+        """Return which texts contain what signs join as one word, (N,): COVID-19 is covid19; a longer name is another word."""
+        runs = self.analyser.runs(name)
+        forms = self.analyser.of_run(runs[0]) if len(runs) == 1 else ()
+        whole = (form for form in forms if form.end - form.start == len(runs[0]))
+        return self._with_any(number for form in whole if (number := self._number_of(form.term)) >= 0)
+
     def _with_word(self, forms: Sequence[Form]) -> Mask:
         """Return which texts have a word, (N,): any of its forms, or all its pairs of syllables."""
         whole = [self._number_of(form.term) for form in forms if form.kind not in ("pair", "character")]

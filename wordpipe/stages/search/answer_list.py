@@ -142,8 +142,19 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
 
 
 def rows_holding(lexical: LexicalIndex, asked: Asked) -> Mask | None:
-    """Return the rows that have a word of a query, (N,); None where no row has one."""
-    return lexical.holding(asked.words, asked.prefixes)
+    """Return the rows that have a word of a query, or come first whatever they have, (N,); None where there are none."""
+    held_N = lexical.holding(asked.words, asked.prefixes)
+    return held_N if asked.first is None else asked.first if held_N is None else held_N | asked.first
+
+
+def with_first(lexical: LexicalIndex, asked: Asked, found: Hits, allowed: Mask | None) -> Hits:
+    """Return the hits of a query with the rows that come first before the others; each has its score by words."""
+    if asked.first is None:
+        return found
+    rows_R = np.flatnonzero(asked.first if allowed is None else asked.first & allowed)
+    others = found.where(~np.isin(found.rows, rows_R))
+    scores_R = scores_of_words(lexical, asked, rows_R)
+    return Hits(np.concatenate([rows_R, others.rows]), np.concatenate([scores_R, others.scores]))
 
 
 def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats:

@@ -10,24 +10,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.artifacts import Artifact, RowReader, is_json
+from wordpipe.artifacts import Artifact, RowReader, has_vectors, is_json
 from wordpipe.encoders import EncodedBatch
 from wordpipe.search import (
     Clause,
     FieldColumns,
     FieldKind,
     LexicalIndex,
+    Phrase,
     Question,
     SearchMode,
     field_kind,
     folded,
     is_sure,
     read_question,
+    remarks_on_fields,
     rows_matching,
     texts_in,
 )
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.row_facts import fields_used, rows_of_begun_id, rows_of_id, searched_columns
+from wordpipe.wording import counted
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,6 +38,8 @@ _CLAUSES = 8  # whose rows are remembered: the pages of one query
 _COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
 _LEAST_BEGUN = 4  # letters of a word that may be unfinished though nobody said so
 _ID = re.compile(r"(?=\S*\d)\S{1,200}")  # what is typed as one word with a digit may be an id
+_NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\]+\w)|[~.]*[/\\]|(?:.*\w/){2}).{1,200}")
+"""What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Asked:
     words: str  # what rows are ranked by: without operators, misspelt words corrected
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
+    first: Mask | None = None  # (N,) those of them that come before all others, whatever their scores; None: none
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
 
@@ -92,7 +98,8 @@ class AskedRows:
         self.fields: dict[str, FieldKind] = {name: kind for name, kind in kinds.items() if kind is not None}
         read = ["title", "text"] if titled else ["text"]
         self._texts = texts or RowReader(artifact, "index", [*read, *searched_columns(artifact)])
-        self._remembered: dict[Clause, Mask] = {}
+        self._remembered: dict[Clause | str, Mask] = {}  # of clauses, and of names
+        self._ranks_by_words = not has_vectors(artifact)
         self._artifact = artifact
 
     def read(self, text: str, options: QueryOptions) -> Asked:
@@ -100,15 +107,21 @@ class AskedRows:
         if options.exact:
             return Asked(text, text)
         if (with_id := self._with_id(text.strip())) is not None:
-            remark = f"this is the record with the id {text.strip()}; --exact searches for the words"
-            return Asked(text, "", rows=with_id, remarks=(remark,))
+            return self._asked_for_id(text, with_id)
         if (begun_N := self._with_begun_id(text.strip())) is not None:
             remark = f"no record has the id {text.strip()}; these ids begin so; --exact searches for the words"
             return Asked(text, "", rows=begun_N, remarks=(remark,))
         also = self._other_names if ":" in text else None
         question = read_question(text, self.fields, also=also, is_unfinished=options.prefix)
+        if options.prefix and question.prefixes and not self._begins_any(question.prefixes[-1]):
+            question = read_question(text, self.fields, also=also)  # a misspelt word is none that is still typed
         fixed = {word.lower() for part in question.fixed for word in part.split()}
         words, prefixes = self._unfinished(question, still_typed=options.prefix)
+        about_names: list[str] = []
+        if question.clause is None and not options.prefix and options.mode != "dense":
+            whole_N, about_names = self._whole_names(words, options)
+            if whole_N is not None:
+                return Asked(text, words, rows=whole_N, remarks=(*question.remarks, *about_names))
         instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
@@ -119,8 +132,43 @@ class AskedRows:
         ]
         corrected = {word: meant for word, meant in instead.items() if meant is not None}
         rows = None if question.clause is None else self._rows_of(question.clause)
+        if question.clause is not None and rows is not None:
+            remarks += remarks_on_fields(question.clause, self, finds_none=not rows.any())
+        remarks += about_names
         said = (*question.remarks, *remarks)
-        return Asked(text, words, (*prefixes, *begun), rows, corrected, said)
+        return Asked(text, words, (*prefixes, *begun), rows, corrected=corrected, remarks=said)
+
+    def _begins_any(self, prefix: str) -> bool:
+        """True if a word begins like this."""
+        return any(self.lexical.begun(one) for one in self.lexical.parted(prefix)[1])
+
+    def _whole_names(self, words: str, options: QueryOptions) -> tuple[Mask | None, list[str]]:
+        """Return the rows that contain the name that a question is, as a whole; None: all; and remarks on its names.
+
+        Where no row has a name as a whole, and where vectors rank the rows, too, its parts are searched for.
+        """
+        remarks, typed = [], words.split()
+        for name in dict.fromkeys(filter(_NAME.fullmatch, typed)):
+            whole_N = self._with_whole(name)
+            if not whole_N.any():
+                if self.lexical.holding(name) is not None:
+                    remarks.append(f"no text contains {name} as a whole; it was searched for by its parts")
+            elif len(typed) == 1 and (self._ranks_by_words or options.mode == "lexical"):
+                held_N = self.lexical.holding(name)
+                others = 0 if held_N is None else int((held_N & ~whole_N).sum())
+                if others:
+                    beside = f"parts of it stand in {counted(others, 'other rows')}, which --exact finds"
+                    remarks.append(f"searched for {name} as a whole; {beside}")
+                return whole_N, remarks
+        return None, remarks
+
+    def _with_whole(self, name: str) -> Mask:
+        """Return the rows that contain a name as it is written, or as one word, (N,)."""
+        if (found := self._remembered.get(name)) is None:
+            joined_N = self.lexical.with_name(name)
+            found = joined_N | rows_matching(Phrase(name), self, among=~joined_N)
+            self._remember(name, found)
+        return found
 
     @cached_property
     def _other_names(self) -> dict[str, str]:
@@ -141,7 +189,19 @@ class AskedRows:
         if not may_be_id:
             return None
         found_N = rows_of_id(self.field_values("id"), text)
-        return _first_alone(found_N) if found_N.any() else None
+        return found_N if found_N.any() else None
+
+    def _asked_for_id(self, text: str, with_id: Mask) -> Asked:
+        """Return the question for the record with an id, before other records that contain the id."""
+        name, first = text.strip(), _first_alone(with_id)
+        others_N = self._with_whole(name) & ~with_id
+        if not others_N.any():
+            remark = f"this is the record with the id {name}; --exact searches for the words"
+            return Asked(text, "", rows=first, remarks=(remark,))
+        remark = (
+            f"first comes the record with the id {name}, then others that contain it; --exact searches for the words"
+        )
+        return Asked(text, name, rows=first | others_N, first=first, remarks=(remark,))
 
     def _with_begun_id(self, text: str) -> Mask | None:
         """Return the rows of records whose ids begin with a name with a digit that stands nowhere; None if there are none."""
@@ -199,10 +259,13 @@ class AskedRows:
         found = self._remembered.get(clause)
         if found is None:
             found = rows_matching(clause, self)
-            while len(self._remembered) >= _CLAUSES:
-                self._remembered.pop(next(iter(self._remembered)))
-            self._remembered[clause] = found
+            self._remember(clause, found)
         return found
+
+    def _remember(self, clause: Clause | str, rows_N: Mask) -> None:
+        while len(self._remembered) >= _CLAUSES:
+            self._remembered.pop(next(iter(self._remembered)))
+        self._remembered[clause] = rows_N
 
 
 def _first_alone(rows_N: Mask) -> Mask:

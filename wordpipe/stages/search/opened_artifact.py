@@ -473,4 +473,4 @@ class OpenIndex(OpenArtifact):
         allowed = self.allowed(options)
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
         (hits,) = self.rows_of([self.row_facts.listed(rows, options).first(k + options.offset)], options.offset)
-        return QueryResult("", hits), len(rows)
+        return QueryResult("", hits, remarks=self.row_facts.remarks(options)), len(rows)

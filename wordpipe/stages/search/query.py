@@ -40,6 +40,7 @@ from wordpipe.stages.search.answer_list import (
     matching_rows,
     rows_holding,
     sorted_answers,
+    with_first,
 )
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryResult, choose_modes
 from wordpipe.stages.search.opened_artifact import (
@@ -178,8 +179,8 @@ class OpenTextIndex(OpenIndex):
     def asked(self, text: str, options: QueryOptions) -> Asked:
         """Return a query as it is searched for: its operators, its words corrected; see `AskedRows`."""
         asked = self.asked_rows.read(text, options) if self._has_words else Asked(text, text)
-        said = self.row_facts.remark(options)
-        return replace(asked, remarks=(*asked.remarks, said)) if said else asked
+        said = self.row_facts.remarks(options)
+        return replace(asked, remarks=(*asked.remarks, *said)) if said else asked
 
     def marked_words(self, asked: Asked) -> str:
         """Return the words whose places in a text show why it was found."""
@@ -192,7 +193,10 @@ class OpenTextIndex(OpenIndex):
             return [self._listed(asked[0], k, options)]
         texts = [one.words for one in asked]
         chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
-        hits = self.rows_of([result.hits.at_least(options.min_score) for result in results], options.offset)
+        found = [result.hits.at_least(options.min_score) for result in results]
+        if asked[0].first is not None:  # which is asked alone
+            found = [with_first(self.lexical, asked[0], found[0], self.allowed(options)).first(k + options.offset)]
+        hits = self.rows_of(found, options.offset)
         for one, choice, own in zip(asked, chosen, hits, strict=True):
             if choice.mode != "dense":
                 mark_related(self.lexical, one, own)

@@ -29,8 +29,9 @@ from wordpipe.artifacts import (
 from wordpipe.elsewhere import did_you_mean
 from wordpipe.encoders import ENCODER_FILE, load_facts
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.search import Hits, folded, number_in, weighed
+from wordpipe.search import Hits, folded, numbers_of, weighed, without_number
 from wordpipe.search.settings import QueryOptions, sort_key
+from wordpipe.wording import counted
 
 if TYPE_CHECKING:
     from wordpipe.search import FieldColumns, RowFilter
@@ -45,6 +46,8 @@ _MISSING = -1
 _DAY_US = 86_400_000_000
 _LAST_YEAR = 9_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 40  # characters of a value
+_COMPARED = re.compile(r"""(?:\b([^\W\d]\w*)|"([^"]+)")\s*(?:[<>]=?|<>|!=|=|\bbetween\b)\s*[-+]?\.?\d""", re.IGNORECASE)
 _DATE = re.compile(
     r"\s*(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
     r"(?P<time>[T ]\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?(?!\d)"
@@ -92,17 +95,24 @@ class RowFacts:
             parts.append(np.log2(self._boosts(options.boost)))
         return np.sum(parts, axis=0) if parts else None
 
-    def remark(self, options: QueryOptions) -> str:
-        """Return what must be said of the dates by which newer rows are ranked higher: that most rows have none."""
-        if not options.newer_better:
-            return ""
-        is_dated_N = self._ages(options.newer_better)[1]
-        dated, rows = int(is_dated_N.sum()), len(is_dated_N)
-        return (
-            ""
-            if 2 * dated > rows
-            else f"newer_better: {dated:,} of {rows:,} rows have a date in {options.newer_better}"
-        )
+    def remarks(self, options: QueryOptions) -> list[str]:
+        """Return what must be said of the fields that options name: most rows have no date, or some have no number.
+
+        Of a condition these are the fields that it compares with a number.
+        """
+        said = []
+        if options.newer_better:
+            is_dated_N = self._ages(options.newer_better)[1]
+            dated, rows = int(is_dated_N.sum()), len(is_dated_N)
+            if 2 * dated <= rows:
+                said.append(f"newer_better: {dated:,} of {rows:,} rows have a date in {options.newer_better}")
+        compared = {one[1] or one[2] for one in _COMPARED.finditer(options.where or "")} & {*self._types}
+        for name in dict.fromkeys([*([sort_key(options.sort)[0]] if options.sort else []), *sorted(compared)]):
+            rows, text = self._without_number(name)
+            if rows:
+                what = "left out of the comparison" if name in compared else "sorted last"
+                said.append(f"{name} is no number in {counted(rows, 'rows')} ({text[:_SHOWN]}): {what}")
+        return said
 
     def explained(self, options: QueryOptions, row: int) -> dict[str, dict[str, Any]]:
         """Return by what the score of a row is multiplied, and why: `newer` and `boost`, as far as they are asked for."""
@@ -148,6 +158,10 @@ class RowFacts:
         return self._remembered(ranks_of)
 
     @cached_property
+    def _without_number(self) -> Callable[[str], tuple[int, str]]:
+        return self._remembered(lambda values, _: without_number(values))
+
+    @cached_property
     def _ages(self) -> Callable[[str], tuple[Doublings, Mask]]:
         return self._remembered(ages_of)
 
@@ -168,8 +182,8 @@ def _computed(columns: "FieldColumns", compute: Callable[[pa.ChunkedArray, str],
 def ranks_of(values: pa.ChunkedArray, _: str = "") -> Ranks:
     """Return the rank of each of N values among the different ones, (N,); -1 for a missing value and for NaN.
 
-    Texts are compared without case and marks, equal ones as written. If all are numbers, they are compared as numbers: the
-    cells of CSV and TSV are texts. An empty text is a missing value.
+    Texts are compared without case and marks, equal ones as written. The texts of a field of numbers are compared as numbers
+    (see `numbers_of`): the cells of CSV and TSV are texts. An empty text, or one that is no number there, is a missing value.
 
     >>> ranks_of(pa.chunked_array([["b", "A", None, "a", "B"]])).tolist()
     [3, 0, -1, 1, 2]
@@ -179,9 +193,10 @@ def ranks_of(values: pa.ChunkedArray, _: str = "") -> Ranks:
     # the different values, in order
     if pa.types.is_string(coded.dictionary.type) or pa.types.is_large_string(coded.dictionary.type):
         texts = coded.dictionary.to_pylist()
-        there, numbers = [place for place, text in enumerate(texts) if text], [number_in(text) for text in texts]
-        by_number = all(numbers[place] is not None for place in there)
-        order = sorted(there, key=lambda place: (numbers[place] if by_number else folded(texts[place]), texts[place]))
+        numbers = numbers_of(texts)
+        keys = [*map(folded, texts)] if numbers is None else numbers
+        there = [place for place, text in enumerate(texts) if text and keys[place] is not None]
+        order = sorted(there, key=lambda place: (keys[place], texts[place]))
     else:
         numbers_D = coded.dictionary.to_numpy(zero_copy_only=False)
         order = [
