@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         OpenTable,
         OpenWords,
         Predictor,
+        Preview,
         RunOptions,
         Target,
         TargetWriter,

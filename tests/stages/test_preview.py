@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
 import wordpipe
 from wordpipe.corpus import expand
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.pipeline import CONFIG, init_project
 from wordpipe.stages import preview, preview_of
 
@@ -42,27 +43,31 @@ def test_kinds_are_counted_and_ways_are_said(folder, tmp_path, cli):
         "Markdown": 1, "plain text": 2, "mail": 1, "CSV": 1, "PDF": 1,
     }  # fmt: skip
     assert seen.bytes == sum(len(FILES[n]) for n in ("a.md", "b.txt", "README", "letters", "wide.csv", "page.pdf"))
-    passed = {one.kind: (one.files, one.way) for one in seen.passed_over}
+    passed = {one.kind: (one.files, one.bytes, one.way) for one in seen.passed_over}
     assert passed == {
-        ".conf": (1, "--include '*.conf'"),
-        ".bin": (1, ""),
-        "without ending": (1, ""),
-        "hidden": (1, ""),
-        ".doc": (1, passed[".doc"][1]),
+        ".conf": (1, 13, "--include '*.conf'"),
+        ".bin": (1, 256, ""),
+        "without ending": (1, 256, ""),
+        "hidden": (1, 1, ""),
+        ".doc": (1, 24, passed[".doc"][2]),
     }
-    assert "soffice --headless --convert-to txt:Text in/old.doc" in passed[".doc"][1]
+    assert "soffice --headless --convert-to txt:Text in/old.doc" in passed[".doc"][2]
     # the same for a shell, and nothing is written
     before = sorted(tmp_path.rglob("*"))
     shown = cli("ingest", "in", "--dry-run")
     assert shown.code == 0
     assert "6 files would be read" in shown.out
     assert "5 files would be passed over" in shown.out
-    assert "--include '*.conf'" in shown.out
+    assert re.search(r"\.conf +1 +13 B +--include '\*\.conf'", shown.out)
     printed = json.loads(cli("ingest", "in", "--dry-run", "--json").out)
     assert printed == seen.to_json() | {"estimate": printed["estimate"]}
     assert sorted(tmp_path.rglob("*")) == before
     # what the option says is so
     assert preview(["in"], include="*.conf").files == seen.files + 1
+    # and in Python, with one source as a path
+    assert wordpipe.preview(folder, include=["*.conf"]).files == seen.files + 1
+    with pytest.raises(ConfigError, match="text_feild"):
+        wordpipe.preview("in", text_feild="x")
 
 
 def test_a_long_list_of_kinds_is_cut_for_people_alone(folder, cli):

@@ -261,7 +261,8 @@ def test_a_search_says_once_what_it_does_not_have_and_names_only_its_own_options
     (line,) = (one for one in filter(None, said) if one.startswith("updated: "))
     assert line.startswith("updated: 1 of 9 files read, "), line
     listed = cli("search", "--cache").out
-    assert "  not in it: 2 .conf: in/app.conf, in/more.conf\n" in listed
+    size = sum((odd / name).stat().st_size for name in ("app.conf", "more.conf"))
+    assert f"  not in it: 2 .conf ({size} B): in/app.conf, in/more.conf\n" in listed
     assert "in/cut.txt.gz" in listed
     assert json.loads(cli("search", "--cache", "--json").out)["passed_over"][".conf"] == 2
     for source, hint in (("in/bin.txt", "--include bin.txt:txt"), ("in/page.xml", "--include page.xml:txt")):

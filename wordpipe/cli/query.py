@@ -440,9 +440,9 @@ def _list_cache(*, as_json: bool) -> None:
         for kind, number in {} if as_json else one.passed_over.items():
             some = [escaped(str(name)) for name in one.names.get(kind, ())]
             more = ", …" * (len(some) < number)
-            click.echo(
-                f"  not in it: {number:,} {escaped(kind)}{': ' * bool(some)}{', '.join(some)}{more if some else ''}"
-            )
+            size = f" ({human_bytes(bytes_of)})" if (bytes_of := one.sizes.get(kind)) else ""
+            listed = f"{': ' * bool(some)}{', '.join(some)}{more if some else ''}"
+            click.echo(f"  not in it: {number:,} {escaped(kind)}{size}{listed}")
     if not as_json:
         size = human_bytes(sum(one.bytes for one in there))
         say(f"indexes in the cache: {len(there)}, {size}; to remove them: wordpipe search --clear")

@@ -407,7 +407,8 @@ def preview_lines(seen: "Preview") -> Iterator[str]:
         shown, others = seen.passed_over[:_KINDS_SHOWN], seen.passed_over[_KINDS_SHOWN:]
         wide = max(len(kind.kind) for kind in shown)
         for one in shown:
-            yield f"  {one.kind:<{wide}}  {one.files:>7,}   {one.way}".rstrip()
+            size = human_bytes(one.bytes) if one.bytes else ""
+            yield f"  {one.kind:<{wide}}  {one.files:>7,}  {size:>9}   {one.way}".rstrip()
         if others:
             more = counted(sum(one.files for one in others), "files")
             yield f"  and {more} of {len(others):,} other kinds; to list all kinds: --json"

@@ -49,7 +49,10 @@ def in_pieces(
         on_bytes(done)
 
     found = (piece for source in sources for piece in _pieces_if_readable(source, settings, least_bytes, note))
-    return Sources(found, sources.skipped, sources.examples, unreadable=sources.unreadable, is_sorted=False)
+    return Sources(
+        found, sources.skipped, sources.examples, skipped_bytes=sources.skipped_bytes, unreadable=sources.unreadable,
+        is_sorted=False,
+    )  # fmt: skip
 
 
 def _pieces_if_readable(

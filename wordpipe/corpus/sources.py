@@ -159,6 +159,7 @@ class Sources(list[Source]):
         skipped: how many files of folders were left out, by name ending (".pdf", "without ending"), or by reason ("hidden",
             "link to a folder", "broken link", "artifact", "broken artifact", "not a file", "named twice").
         examples: names of some of them.
+        skipped_bytes: the size on disk of those that are files, likewise.
         unreadable: files and folders that cannot be read, by what is wrong with them.
         is_sorted: False where they stay as they are: two files of lines.
     """
@@ -169,12 +170,14 @@ class Sources(list[Source]):
         skipped: Mapping[str, int],
         examples: Mapping[str, Sequence[str]] | None = None,
         *,
+        skipped_bytes: Mapping[str, int] | None = None,
         unreadable: Mapping[str, Sequence[str]] | None = None,
         is_sorted: bool = True,
     ) -> None:
         super().__init__(sorted(sources, key=lambda source: source.name) if is_sorted else sources)
         self.skipped = dict(sorted(skipped.items()))
         self.examples = dict(examples or {})
+        self.skipped_bytes = dict(skipped_bytes or {})
         self.unreadable = {what: [*names] for what, names in (unreadable or {}).items()}
 
     @property
@@ -218,7 +221,10 @@ def expand(
     found = finder.named()
     if parallel:
         _require_two_files(texts, found, read_as)
-    return Sources(found, finder.skipped, finder.examples, unreadable=finder.unreadable, is_sorted=not parallel)
+    return Sources(
+        found, finder.skipped, finder.examples, skipped_bytes=finder.skipped_bytes, unreadable=finder.unreadable,
+        is_sorted=not parallel,
+    )  # fmt: skip
 
 
 def sources_of(texts: Iterable[str], settings: Any) -> Sources:
@@ -267,6 +273,7 @@ class _Finder:
         self.first_error: WordpipeError | None = None
         self.found: dict[str, Source] = {}
         self.skipped: Counter[str] = Counter()
+        self.skipped_bytes: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}  # of what was skipped: the first names of each kind
         self._input = Path()  # what the user named, as far as it has no magic
         self._outer: dict[
@@ -367,7 +374,7 @@ class _Finder:
             for path in (Path(where, name) for name in sorted(files)):  # taken if the name says that it can be read
                 known, suffix, _ = kind_of(path)
                 if path.name.startswith("."):
-                    self.skipped["hidden"] += 1
+                    self._skip("hidden", path, is_named=False)
                 elif of_mail and path.parent.name in ("cur", "new"):
                     self._add_file(path, "mail", is_found=True)
                 elif not path.is_file():
@@ -390,9 +397,13 @@ class _Finder:
                 return form
         return None
 
-    def _skip(self, kind: str, path: Path) -> None:
-        """Count a file of a folder that is left out, with the names of the first ones."""
+    def _skip(self, kind: str, path: Path, *, is_named: bool = True) -> None:
+        """Count a file of a folder that is left out, and its bytes, with the names of the first ones."""
         self.skipped[kind] += 1
+        with suppress(OSError):
+            self.skipped_bytes[kind] += path.stat().st_size
+        if not is_named:
+            return
         names = self.examples.setdefault(kind, [])
         if len(names) < _EXAMPLES:
             names.append(shown_path(path))

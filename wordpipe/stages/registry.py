@@ -515,5 +515,6 @@ GROUPS = {
 def public_names() -> dict[str, tuple[str, str]]:
     """Functions and settings that Python is offered: name → module and the name there."""
     named = {command.python: command.function for command in TABLE.values() if command.function}
+    named |= {one.preview.partition(":")[2]: one.preview for one in COMMANDS.values() if one.preview}
     named |= {command.settings.partition(":")[2]: command.settings for command in COMMANDS.values()}
     return {name: (module, own) for name, where in named.items() for module, _, own in [where.partition(":")]}

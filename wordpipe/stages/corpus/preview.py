@@ -3,6 +3,7 @@
 Files are found as `ingest` finds them; only files whose names do not say what they hold are opened, for their first block.
 """
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ from wordpipe.corpus import (
 from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import InputError, StorageError
 from wordpipe.stages.estimate import Estimate, Estimator, size_of_sources
+from wordpipe.stages.job import PathLike
+from wordpipe.stages.python_calls import public
 from wordpipe.stages.sources import refuse_artifacts
 
 _EXTRA = "pip install 'wordpipe[documents]'"
@@ -45,10 +48,11 @@ class ReadKind:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """Files of one kind that would not be read: the ending of their names or the reason, their number, and what helps."""
+    """Files of one kind that would not be read: the ending of their names or the reason, how many, bytes, and what helps."""
 
     kind: str
     files: int
+    bytes: int = 0  # on disk; 0 of folders
     way: str = ""
 
 
@@ -95,24 +99,38 @@ class Preview:
         }
 
 
-def preview(sources: Sequence[str], **settings: Any) -> Preview:
-    """Find what `ingest` would read of some sources, and write nothing.
+@public(IngestSettings)
+def preview(sources: PathLike | Sequence[PathLike], **settings: Any) -> Preview:
+    """Find what `ingest` would read of some sources, and write nothing: `ingest --dry-run`.
+
+        seen = preview("notes/")
+        [(kind.title, kind.files, kind.bytes) for kind in seen.kinds]
+        [(one.kind, one.files, one.bytes, one.way) for one in seen.passed_over]
 
     Args:
         sources: files, folders, globs, "-" or "python:PACKAGE".
         settings: fields of `IngestSettings`.
 
+    Returns:
+        What would be read, by kind, what would be passed over, and what it would take.
+
     Raises:
         WordpipeError: as `ingest` does before it reads.
+
+    Example:
+        >>> seen = wordpipe.preview("notes")
+        >>> seen.files, seen.kinds[0].title, seen.passed_over
+        (1, 'plain text', ())
     """
     chosen = IngestSettings.make(settings)
-    refuse_artifacts(sources)
-    return preview_of(sources_of(sources, chosen), chosen)
+    names = [str(one) for one in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
+    refuse_artifacts(names)
+    return preview_of(sources_of(names, chosen), chosen)
 
 
 def preview_of(found: Sources, settings: IngestSettings) -> Preview:
     """Return what `ingest` would read of sources that were found."""
-    files, sizes, skipped = Counter[str](), Counter[str](), Counter(found.skipped)
+    files, sizes, skipped, left = Counter[str](), Counter[str](), Counter(found.skipped), Counter(found.skipped_bytes)
     unreadable = {what: [*names] for what, names in found.unreadable.items()}
     ways: dict[str, str] = {}
     for source in found:
@@ -125,6 +143,7 @@ def preview_of(found: Sources, settings: IngestSettings) -> Preview:
             continue
         if left_for:
             skipped[left_for] += 1
+            left[left_for] += source.bytes
             ways[left_for] = way
         else:
             files[form] += 1
@@ -136,7 +155,7 @@ def preview_of(found: Sources, settings: IngestSettings) -> Preview:
     return Preview(
         tuple(sorted(kinds, key=lambda kind: (-kind.bytes, kind.title))),
         tuple(
-            PassedOver(kind, number, ways.get(kind) or _way(kind, found.examples.get(kind, ())))
+            PassedOver(kind, number, left[kind], ways.get(kind) or _way(kind, found.examples.get(kind, ())))
             for kind, number in skipped.most_common()
         ),
         unreadable,

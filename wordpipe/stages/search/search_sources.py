@@ -57,6 +57,7 @@ _SHOWN = 5  # names of files
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _FORMAT = re.compile(r"--format (\w[\w-]*)")  # of a source
 _JOINED = re.compile(r", (?:and|or) ")  # parts of a clause
+_LEFT = ("passed_over", "names", "sizes")  # what is kept of files that are not in an index
 _LARGEST = 1 << 20  # bytes of what is kept about a search
 
 
@@ -74,6 +75,7 @@ class CachedSearch:
     names: Mapping[str, Sequence[str]] = field(
         default_factory=dict
     )  # kind, or what is wrong with files → names of some
+    sizes: Mapping[str, int] = field(default_factory=dict)  # kind → bytes on disk
 
 
 @public(QueryOptions, name="search_texts")
@@ -193,7 +195,7 @@ def _cached(entry: Path) -> CachedSearch | None:
         if (about := _about(entry)) is not None:
             size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
             asked = (entry / _ABOUT).stat().st_mtime
-            left_out = about.get("passed_over", {}), about.get("names", {})
+            left_out = (about.get(name, {}) for name in _LEFT)
             return CachedSearch(
                 tuple(about["sources"]), about["folder"], about["texts"], size, asked, entry, *map(dict, left_out)
             )
@@ -268,7 +270,7 @@ def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) 
             if not _is_current(entry, entries):  # another process may have made it meanwhile
                 about = {"sources": names, "folder": standing}
                 before = _about(entry) or {}
-                about |= {name: before[name] for name in ("passed_over", "names") if name in before}
+                about |= {name: before[name] for name in _LEFT if name in before}
                 _make(entry, names, given, run, about, found)
                 _keep_bounded(home, entry)
     _say_passed_over(found, entry, run)
@@ -401,7 +403,7 @@ def _say_passed_over(found: Sources, entry: Path, run: RunOptions) -> None:
             more = " (to list them: wordpipe search --cache)" if " passed over: " in line else ""
             run.report(Progress("note", note=fit + more))
     with atomic_file(entry / _ABOUT) as file:
-        file.write(json.dumps(about | {"passed_over": now, "names": names}).encode())
+        file.write(json.dumps(about | dict(zip(_LEFT, (now, names, found.skipped_bytes), strict=True))).encode())
 
 
 def _report_work(report: Report, progress: Progress) -> None:
