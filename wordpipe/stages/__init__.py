@@ -79,7 +79,6 @@ if TYPE_CHECKING:
         CachedSearch,
         cached_searches,
         clear_searches,
-        files_passed_over,
         open_sources,
         search_texts,
     )
