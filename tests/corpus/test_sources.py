@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from wordpipe.corpus import expand, fingerprint
+from wordpipe.corpus import expand, fingerprint, lines_about_skipped
 from wordpipe.errors import InputError, StorageError
 
 
@@ -62,7 +62,20 @@ def test_a_named_format_takes_every_file_of_a_folder(here):
 
 def test_the_order_of_the_words_does_not_matter_and_a_file_counts_once(here):
     assert names("b.txt", "a.md") == names("a.md", "b.txt", "./b.txt", str(here / "b.txt")) == ["a.md", "b.txt"]
-    assert expand([".", "b.txt"]).skipped["named twice"] == 1
+    found = expand([".", "b.txt"])
+    assert found.skipped["named twice"] == 1
+    assert next(iter(lines_about_skipped(found.skipped, found.examples))) == "1 file named twice, and read once"
+
+
+@pytest.mark.parametrize("named", [["sub", "sub/x.k1"], ["sub/x.k1", "sub"]])
+def test_a_file_beside_its_folder_is_not_passed_over_and_all_kinds_are_named(here, named):
+    for n in range(9):
+        (here / f"sub/x.k{n}").write_text("words")
+    (here / "sub/x.dat").unlink()
+    found = expand(named)
+    assert "sub/x.k1" in [source.name for source in found]
+    (line,) = lines_about_skipped(found.skipped, found.examples)
+    assert line.startswith("9 files passed over: 1 .k0, 1 .k2, 1 .k3, 1 .k4, 1 .k5, 1 .k6, 3 others (.k7, .k8, hidden)")
 
 
 def test_globs_are_expanded_and_a_file_of_that_very_name_comes_first(here):

@@ -80,6 +80,30 @@ def test_an_updated_index_is_the_one_that_is_made_anew(notes):
     assert made_after(notes) == updated
 
 
+def test_what_is_left_out_is_listed_and_named_where_nothing_is_found_and_notes_are_said_once(notes, cli):
+    (notes / "x.conf").write_text("key = 1\n")
+    (notes / "twice.csv").write_text("id,about\n1,a kettle\n2,a kettle\n")
+    (notes / "same.csv").write_text("name,about\nx,a lamp\nx,a lamp\n")
+    kept = "1 record is kept although an earlier record has the same text, because the ids differ"
+    dropped = "warning: duplicate records were dropped: 1"
+    first = cli("search", "kettle", "notes").err
+    assert kept in first
+    assert dropped in first
+    nothing = cli("search", "quasar", "notes")
+    assert "1 file passed over, which wordpipe search --cache lists" in nothing.err
+    assert cli("search", "quasar", "notes", "-q").err == ""
+    (notes / "bees.txt").write_text("Bees sleep at night.\n")
+    again = cli("search", "kettle", "notes").err
+    assert "updated: 1 of 5 files" in again
+    assert kept not in again
+    cli("search", "kettle", "notes", "--documents", "line")
+    listed = cli("search", "--cache").out
+    assert dropped in listed
+    assert "notes --documents line  (in " in listed
+    beside = cli("search", "quasar", "notes", "notes/x.conf", "notes/bees.txt")
+    assert "passed over" not in beside.err
+
+
 def test_an_answer_says_where_else_its_text_stands(notes, cli):
     text = "Honey flows when the lime trees bloom.\n"
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt"):

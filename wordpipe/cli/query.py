@@ -32,6 +32,7 @@ from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, 
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
 from wordpipe.search.settings import QueryOptions, sort_key
 from wordpipe.storage import url_of
+from wordpipe.wording import counted
 
 if TYPE_CHECKING:
     from wordpipe.stages import OpenArtifact, OpenIndex, QueryResult
@@ -388,8 +389,8 @@ def _search(
     FIELD:VALUE, FIELD:LOW..HIGH, OR, AND, NOT and brackets. --exact searches for the words alone.
     """
     from wordpipe.corpus.settings import OF_SEARCH
-    from wordpipe.errors import ConfigError
-    from wordpipe.stages import RunOptions, open_sources
+    from wordpipe.errors import ConfigError, NothingFound
+    from wordpipe.stages import RunOptions, files_passed_over, open_sources
 
     # the cache
     if lists or clears:
@@ -413,7 +414,13 @@ def _search(
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
-        print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
+        try:
+            print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
+        except NothingFound as error:
+            if number := files_passed_over(opened):
+                passed = f"{counted(number, 'files')} passed over, which wordpipe search --cache lists"
+                error.hint = f"{error.hint}; {passed}" if error.hint else passed
+            raise
 
 
 def _reading_options() -> list[Option]:
@@ -435,7 +442,8 @@ def _list_cache(*, as_json: bool) -> None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.asked))
         sources = escaped(" ".join(shlex.quote(name) for name in one.sources))
         place = f"  (in {escaped(one.folder)})" if one.folder else ""
-        line = f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{place}"
+        how = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in one.options.items())
+        line = f"{when}  {one.texts:>9,} texts  {human_bytes(one.bytes):>8}  {sources}{escaped(how)}{place}"
         click.echo(json.dumps(asdict(one), ensure_ascii=False, default=str) if as_json else line)
         for kind, number in {} if as_json else one.passed_over.items():
             some = [escaped(str(name)) for name in one.names.get(kind, ())]
@@ -443,6 +451,8 @@ def _list_cache(*, as_json: bool) -> None:
             size = f" ({human_bytes(bytes_of)})" if (bytes_of := one.sizes.get(kind)) else ""
             listed = f"{': ' * bool(some)}{', '.join(some)}{more if some else ''}"
             click.echo(f"  not in it: {number:,} {escaped(kind)}{size}{listed}")
+        for warning in () if as_json else one.warnings:
+            click.echo(f"  {escaped(warning)}")
     if not as_json:
         size = human_bytes(sum(one.bytes for one in there))
         say(f"indexes in the cache: {len(there)}, {size}; to remove them: wordpipe search --clear")

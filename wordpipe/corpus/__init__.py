@@ -65,6 +65,15 @@ if TYPE_CHECKING:
     )
     from wordpipe.corpus.record_fields import IDS, TEXTS, TITLES, Field, called, seen_fields, text_and_title
     from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
-    from wordpipe.corpus.sources import CHANGED, Source, Sources, expand, from_memory, shown_path, sources_of
+    from wordpipe.corpus.sources import (
+        CHANGED,
+        NAMED_TWICE,
+        Source,
+        Sources,
+        expand,
+        from_memory,
+        shown_path,
+        sources_of,
+    )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -31,8 +31,9 @@ from wordpipe.corpus.fields import Fields
 from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, function_of
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.corpus.settings import IngestSettings
-from wordpipe.corpus.sources import OF_MACHINE, Source
+from wordpipe.corpus.sources import NAMED_TWICE, OF_MACHINE, Source
 from wordpipe.errors import InputError, StorageError, WordpipeError, shortened
+from wordpipe.wording import counted
 
 LINE_FACTOR = 4  # a line of records may be this much longer than its text: escapes, other fields
 DECODED = "files_decoded_from"  # heading of counts, by the encoding
@@ -41,7 +42,7 @@ _OF_MACHINE = {os.strerror(number) for number in OF_MACHINE}
 _IN_MEMORY = 16 << 20  # bytes of a file that is unpacked; a larger one lies on the disk
 _SHOWN_DECODED = 3  # names of files in one encoding
 _SHOWN_FILES, _SHOWN_WHY = 10, 100  # names of files that are listed; characters of what is wrong with one
-_SHOWN_KINDS = 6  # of files that were passed over
+_SHOWN_KINDS, _NAMED_KINDS = 6, 12  # of files that were passed over: with their numbers, and without
 _SHOWN_WAYS = 3  # kinds of skipped files of which it is said how they can be read
 
 
@@ -357,13 +358,22 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
     """
     if not skipped:
         return
+    if twice := skipped.get(NAMED_TWICE):
+        yield f"{counted(twice, 'files')} named twice, and read once"
     # how many of which kind
-    kinds = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
+    kinds = sorted(
+        ((kind, number) for kind, number in skipped.items() if kind != NAMED_TWICE),
+        key=lambda item: (-item[1], item[0]),
+    )
+    if not kinds:
+        return
     n_shown = _SHOWN_KINDS + (len(kinds) == _SHOWN_KINDS + 1)
     shown, others = kinds[:n_shown], kinds[n_shown:]
     parts = [f"{number:,} {kind}" for kind, number in shown]
-    parts += [f"{sum(number for _, number in others):,} of {len(others):,} other kinds"] * bool(others)
-    total = sum(skipped.values())
+    if others:
+        named = ", ".join(kind for kind, _ in others[:_NAMED_KINDS]) + ", …" * (len(others) > _NAMED_KINDS)
+        parts.append(f"{sum(number for _, number in others):,} others ({named})")
+    total = sum(number for _, number in kinds)
     line = f"{total:,} file{'s' * (total != 1)} passed over: {', '.join(parts)}"
     # which of them contain text
     texts = [pattern for kind, _ in kinds for pattern in patterns_for(kind, examples.get(kind, ()))]

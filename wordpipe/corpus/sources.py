@@ -29,6 +29,8 @@ _IF_NAMED = {ending: one.name for one in READERS.values() for ending in one.endi
 OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors that are no fault of a file
 CHANGED = "the file changed while it was read"
 _MAILDIR = {"cur", "new", "tmp"}  # the folders in a folder of mail, whose files have no endings
+NAMED_TWICE = "named twice"
+"""What was not skipped, but counted beside it: files that the user's words name twice."""
 _EXAMPLES = 3  # names of what was skipped, of each kind
 
 
@@ -275,6 +277,7 @@ class _Finder:
         self.skipped: Counter[str] = Counter()
         self.skipped_bytes: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}  # of what was skipped: the first names of each kind
+        self._left_out: dict[str, str] = {}  # absolute path of what was skipped → its kind
         self._input = Path()  # what the user named, as far as it has no magic
         self._outer: dict[
             str, Path
@@ -399,6 +402,10 @@ class _Finder:
 
     def _skip(self, kind: str, path: Path, *, is_named: bool = True) -> None:
         """Count a file of a folder that is left out, and its bytes, with the names of the first ones."""
+        place = str(path.absolute())
+        if place in self.found or place in self._left_out:
+            return
+        self._left_out[place] = kind
         self.skipped[kind] += 1
         with suppress(OSError):
             self.skipped_bytes[kind] += path.stat().st_size
@@ -459,10 +466,16 @@ class _Finder:
     def _keep(self, key: str, source: Source) -> None:
         """Keep a source, once for each real path."""
         if key in self.found:
-            self.skipped["named twice"] += 1
+            self.skipped[NAMED_TWICE] += 1
             if not source.is_found:
                 self.found[key] = replace(self.found[key], is_found=False)
         self.found.setdefault(key, source)
+        kind = None if source.path is None else self._left_out.pop(str(source.path.absolute()), None)
+        if source.path is not None and kind is not None:
+            self.skipped -= Counter([kind])  # passed over in its folder, and named beside it
+            self.skipped_bytes -= Counter({kind: source.bytes})
+            some = self.examples.get(kind, [])
+            self.examples[kind] = [name for name in some if name != shown_path(source.path)] or some
 
 
 def _passed_over(folder: Path, *, of_mail: bool) -> str | None:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         CachedSearch,
         cached_searches,
         clear_searches,
+        files_passed_over,
         open_sources,
         search_texts,
     )

@@ -32,7 +32,7 @@ from wordpipe.artifacts import (
     parse_json_object,
     read_regular_file,
 )
-from wordpipe.corpus import Sources, lines_about_skipped, sources_of
+from wordpipe.corpus import NAMED_TWICE, Sources, lines_about_skipped, sources_of
 from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
@@ -54,6 +54,7 @@ _PATIENCE_S = 3600  # to wait for another search that reads the same sources
 _LEFT_S = 86_400  # after which a stream that was not read to its end belongs to nobody
 _BLOCK = 1 << 20
 _SHOWN = 5  # names of files
+_SAID = 100  # notes that are not said again
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 _FORMAT = re.compile(r"--format (\w[\w-]*)")  # of a source
 _JOINED = re.compile(r", (?:and|or) ")  # parts of a clause
@@ -76,6 +77,8 @@ class CachedSearch:
         default_factory=dict
     )  # kind, or what is wrong with files → names of some
     sizes: Mapping[str, int] = field(default_factory=dict)  # kind → bytes on disk
+    options: Mapping[str, str] = field(default_factory=dict)  # by which the sources are read
+    warnings: Sequence[str] = ()  # of the last reading, such as dropped duplicates
 
 
 @public(QueryOptions, name="search_texts")
@@ -195,10 +198,9 @@ def _cached(entry: Path) -> CachedSearch | None:
         if (about := _about(entry)) is not None:
             size = sum(one.stat().st_size for one in entry.rglob("*") if one.is_file())
             asked = (entry / _ABOUT).stat().st_mtime
-            left_out = (about.get(name, {}) for name in _LEFT)
-            return CachedSearch(
-                tuple(about["sources"]), about["folder"], about["texts"], size, asked, entry, *map(dict, left_out)
-            )
+            kept = {name: dict(about.get(name, {})) for name in (*_LEFT, "options")}
+            warnings, sources = [*map(str, about.get("warnings", ()))], tuple(about["sources"])
+            return CachedSearch(sources, about["folder"], about["texts"], size, asked, entry, warnings=warnings, **kept)
     return None
 
 
@@ -209,6 +211,12 @@ def _about(entry: Path) -> dict[str, Any] | None:
         known = {"sources": [*map(str, about["sources"])], "folder": str(about["folder"]), "texts": int(about["texts"])}
         return {**about, **known}
     return None
+
+
+def files_passed_over(opened: OpenIndex) -> int:
+    """Return the number of files of folders that an index of a search left out; 0 of an index that is no search's."""
+    entry = opened.path.parent
+    return sum((_about(entry) or {}).get("passed_over", {}).values()) if entry.parent == _folder() else 0
 
 
 def clear_searches() -> tuple[int, int]:
@@ -259,6 +267,12 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"valid": 0.0, "unreadable": "skip", "documents": "section", **given}
 
 
+def _as_written(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as their options are written, of those that say something."""
+    some = {name: value for name, value in given.items() if value not in (None, "", (), [])}
+    return {name: ",".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for name, one in some.items()}
+
+
 def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) -> Path:
     """Return the folder of the cache that has the index of sources, as their files are now."""
     chosen = IngestSettings.make(_settings(given))
@@ -268,9 +282,9 @@ def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) 
     if not _is_current(entry, entries := entries_of(found, chosen)):
         with _locked(entry, run):
             if not _is_current(entry, entries):  # another process may have made it meanwhile
-                about = {"sources": names, "folder": standing}
+                about = {"sources": names, "folder": standing, "options": _as_written(given)}
                 before = _about(entry) or {}
-                about |= {name: before[name] for name in _LEFT if name in before}
+                about |= {name: before[name] for name in (*_LEFT, "said") if name in before}
                 _make(entry, names, given, run, about, found)
                 _keep_bounded(home, entry)
     _say_passed_over(found, entry, run)
@@ -290,7 +304,9 @@ def _made_of_stream(home: Path, given: dict[str, Any], run: RunOptions) -> Path:
         if _about(entry) is None:
             with _locked(entry, run), seen_from(spool):
                 if _about(entry) is None:
-                    _make(entry, [str(path)], given, run, {"sources": ["-"], "folder": ""})
+                    _make(
+                        entry, [str(path)], given, run, {"sources": ["-"], "folder": "", "options": _as_written(given)}
+                    )
                     _keep_bounded(home, entry)
         return entry
     finally:
@@ -346,15 +362,18 @@ def _make(
     entry.mkdir(mode=0o700, exist_ok=True)
     known, has_index = (_is_whole(entry / name) for name in (_CORPUS, _INDEX))
     reading = _settings(given) | ({"update": True, "drop_missing": True} if known else {})
-    unsaid = () if found is None else (*lines_about_skipped(found.skipped, found.examples),)
-    how = replace(run, verify=False, keeps_settings=False, report=partial(_report_reading, run.report, unsaid))
+    unsaid = [] if found is None else [*lines_about_skipped(found.skipped, found.examples)]
+    said, warnings = dict.fromkeys(about.get("said", ())), list[str]()
+    reporting = partial(_report_reading, run.report, [*unsaid, *said], said, warnings)
+    how = replace(run, verify=False, keeps_settings=False, report=reporting)
     size = Path(names[0]).stat().st_size if found is None else found.bytes
     with words_ahead(IndexSettings.make(_INDEXING), 0 if known else size) as ahead:
         corpus = ingest(names, output=entry / _CORPUS, run=replace(how, ahead=ahead), **reading)
         indexing = replace(how, report=partial(_report_work, run.report), ahead=ahead)
         made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, **_INDEXING)
     with atomic_file(entry / _ABOUT) as file:
-        file.write(json.dumps(about | {"texts": made.counts["texts"]}).encode())
+        about |= {"texts": made.counts["texts"], "said": [*said][-_SAID:], "warnings": warnings}
+        file.write(json.dumps(about).encode())
     megabytes, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
     text = f"read: {megabytes:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
     if "sources_copied" in corpus.counts:
@@ -377,14 +396,28 @@ def _is_whole(artifact: Path) -> bool:
     return False
 
 
-def _report_reading(report: Report, unsaid: Sequence[str], progress: Progress) -> None:
-    """Report the progress and what is said while sources are read, as far as it fits a search; some lines are not said."""
+def _report_reading(
+    report: Report, unsaid: Sequence[str], said: dict[str, None], warnings: list[str], progress: Progress
+) -> None:
+    """Report the progress and what is said while sources are read, as far as it fits a search.
+
+    Args:
+        report: takes it.
+        unsaid: notes that are not said: they were said before, or will be.
+        said: takes the notes.
+        warnings: takes the warnings.
+        progress: what is reported.
+    """
     if progress.note is not None:
-        if progress.note in unsaid:
+        if progress.note in unsaid and not progress.is_warning:
             return
         note = _for_search(progress.note)
         if not note or (note != progress.note and not progress.is_warning and "--include" not in note):
             return  # a note about an option
+        if progress.is_warning and " could not be read: " not in note:  # these are listed by name
+            warnings.append(note)
+        elif not progress.is_warning:
+            said[progress.note] = None
         progress = replace(progress, note=note)
     report(progress)
 
@@ -395,10 +428,11 @@ def _say_passed_over(found: Sources, entry: Path, run: RunOptions) -> None:
     with suppress(ArtifactError), Artifact(entry / _CORPUS, ["corpus"], verify=False) as corpus:
         unreadable = corpus.manifest.facts.get("unreadable", {})
     names = {**found.examples, **{what: some[:_SHOWN] for what, some in unreadable.items()}}
-    now = {**found.skipped, **{what: len(some) for what, some in unreadable.items()}}
+    skipped = {kind: number for kind, number in found.skipped.items() if kind != NAMED_TWICE}
+    now = {**skipped, **{what: len(some) for what, some in unreadable.items()}}
     if about is None or about.get("passed_over", {}) == now:
         return
-    for line in lines_about_skipped(found.skipped, found.examples):
+    for line in lines_about_skipped(skipped, found.examples):
         if fit := _for_search(line):
             more = " (to list them: wordpipe search --cache)" if " passed over: " in line else ""
             run.report(Progress("note", note=fit + more))
