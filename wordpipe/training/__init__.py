@@ -2,8 +2,8 @@
 
 Read in this order: `settings`, `plan` (sizes, steps, learning rates), `token_stream` (documents → one file of ids → blocks in
 an order), `objectives_and_masking` (blocks → inputs and targets), `seq2seq_pairs` (the same of pairs), `recipes` (what each
-objective is made of), `cross_entropy`, `optimisers`, `execution` (device, number format, several processes), `validation`,
-`snapshot`, `trainer` (the loop) and `learner` (what it trains).
+objective is made of), `cross_entropy`, `optimisers`, `processes` (several that train together), `execution` (device, number
+format), `validation`, `snapshot`, `steps` (what a training consists of), `trainer` (the loop) and `learner` (what it trains).
 `contrastive` has the learners of text encoders.
 
 Everything that happens in step s is a function of (seed, s): the sequences, the masks, the dropout, the learning rate.
@@ -17,8 +17,8 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.training.cross_entropy import cross_entropy_sum
-    from wordpipe.training.execution import Execution, LossScaler, World, join_world, make_execution, resolve_dtype
-    from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner, resumed_trainer
+    from wordpipe.training.execution import Execution, LossScaler, make_execution, resolve_dtype
+    from wordpipe.training.learner import LanguageLearner, ModelLearner, assemble, assemble_learner
     from wordpipe.training.objectives_and_masking import (
         RATE_STEPS,
         AnyTargets,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         trained_shape,
         warmup_steps,
     )
+    from wordpipe.training.processes import World, join_world
     from wordpipe.training.seq2seq_pairs import (
         Continuations,
         Flat,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         snapshot_files,
         threads_of_before,
     )
+    from wordpipe.training.steps import UNTIL_DONE, Ending, Gradients, Measured, Step, Steps
     from wordpipe.training.token_stream import (
         Blocks,
         Rows,
@@ -90,7 +92,7 @@ if TYPE_CHECKING:
         unigram_entropy,
         write_streams,
     )
-    from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, Measured, Step, Steps, Trainer
+    from wordpipe.training.trainer import Trainer, resumed_trainer
     from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,20 +14,21 @@ from torch import Tensor
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import BudgetError, ConfigError, PeerError
 from wordpipe.model import seed_of
-from wordpipe.training.execution import Execution, LossScaler, World, sum_gradients
+from wordpipe.training.execution import Execution, LossScaler, sum_gradients
 from wordpipe.training.objectives_and_masking import AnyTargets, Examples, Objective
 from wordpipe.training.optimisers import clip_gradients, load_optimiser, make_optimiser, optimiser_tensors
-from wordpipe.training.plan import Plan, even_chunks, make_plan, pair_plan
+from wordpipe.training.plan import Plan, even_chunks, make_plan
+from wordpipe.training.processes import World
 from wordpipe.training.recipes.data import Held
 from wordpipe.training.recipes.table import Opened, recipe_of
 from wordpipe.training.settings import PretrainSettings
 from wordpipe.training.snapshot import Snapshot, Tensors, load_snapshot
-from wordpipe.training.trainer import UNTIL_DONE, Ending, Gradients, L, Measured, Trainer
+from wordpipe.training.steps import UNTIL_DONE, Ending, Gradients, Measured
+from wordpipe.training.trainer import Trainer
 from wordpipe.training.validation import Validation
 
 if TYPE_CHECKING:
     from wordpipe.model import Transformer
-    from wordpipe.training.contrastive.settings import EncoderSettings
 
 
 M = TypeVar("M", bound="Transformer")
@@ -351,33 +352,6 @@ def assemble_learner(
         unigram_entropy=unigram_entropy, patience=settings.patience,
         ending=ending.wanting(plan, settings.steps, settings.epochs, begin=begin),
     )  # fmt: skip
-
-
-def resumed_trainer(
-    learner: L, plan: Plan, settings: Any, lengths: Sequence[float | None], *, state_dir: Path, run_key: str,
-    ending: Ending = UNTIL_DONE,
-) -> Trainer[L]:  # fmt: skip
-    """Return the trainer of one process, from its last checkpoint if there is one.
-
-    Args:
-        learner: with its first weights; trained in place.
-        plan: numbers of steps and sizes of batches.
-        settings: say how often checkpoints are written.
-        lengths: the settings that say how long to train; None where they are not given.
-        state_dir: the folder of checkpoints; need not exist.
-        run_key: what is trained, with which settings, on which data.
-        ending: when it ends.
-    """
-    state = Checkpoints(state_dir, run_key, about={**ending.about})
-    return Trainer(
-        learner, plan, state=state, found=state.restore(load_snapshot), ending=ending.wanting(plan, *lengths),
-        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
-    )  # fmt: skip
-
-
-def pair_trainer(learner: L, settings: "EncoderSettings", n_pairs: int, **given: Any) -> Trainer[L]:
-    """Return a contrastive training of either encoder; `given`: the further arguments of `resumed_trainer`."""
-    return resumed_trainer(learner, pair_plan(settings, n_pairs), settings, [settings.steps, settings.epochs], **given)
 
 
 def _refuse_uneven(settings: PretrainSettings, plan: Plan, world: World) -> None:

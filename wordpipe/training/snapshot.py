@@ -10,20 +10,19 @@ nothing random depends on more than (seed, step).
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import torch
+import numpy as np
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from wordpipe.artifacts import Checkpoint
 from wordpipe.errors import DivergedError
 from wordpipe.runtime import cpu_count
 
-Tensors = Mapping[str, Mapping[str, Tensor]]
-"""File (model, optimiser; or state) → tensor by its name in it."""
+Tensors = Mapping[str, Mapping[str, Any]]
+"""File (model, optimiser; or state) → tensor by its name in it: of torch, or of a static table an array of NumPy."""
 
 _LOG, _SUFFIX = "log.json", ".safetensors"
 _MAX_SUGGESTED_LR = 3e-3  # a third of a rate that nobody should give is no advice
@@ -50,13 +49,18 @@ def snapshot_files(snapshot: Snapshot) -> list[tuple[str, Iterator[bytes]]]:
     return [*files, (_LOG, iter([json.dumps(snapshot.log, sort_keys=True).encode()]))]
 
 
-def load_snapshot(checkpoint: Checkpoint) -> Snapshot:
+def load_snapshot(checkpoint: Checkpoint, *, library: Literal["torch", "numpy"] = "torch") -> Snapshot:
     """Read the files of a snapshot back, one after the other.
+
+    Args:
+        checkpoint: its folder.
+        library: whose arrays the tensors become.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: any fault of theirs.
     """
     names = [name for name in checkpoint.files if name.endswith(_SUFFIX)]
+    load = _library(library).load
     try:
         tensors = {name.removesuffix(_SUFFIX): load(checkpoint.read_bytes(name)) for name in names}
     except SafetensorError as error:
@@ -85,10 +89,7 @@ def diverged(step: int, *, loss: float, norm: float, lr: float, newest: Path | N
 
 def threads_of_before(before: int, now: int) -> int:
     """Take the number of threads of the run whose snapshot is continued, if this machine has so many threads."""
-    if before > cpu_count():
-        return now
-    torch.set_num_threads(before)
-    return before
+    return now if before > cpu_count() else before
 
 
 def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -107,6 +108,12 @@ def other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
     )
 
 
-def _saved(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+def _saved(tensors: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the bytes of a safetensors file of these tensors."""
-    yield save(dict(tensors))
+    are_arrays = all(isinstance(one, np.ndarray) for one in tensors.values())
+    yield _library("numpy" if are_arrays else "torch").save(dict(tensors))
+
+
+def _library(name: Literal["torch", "numpy"]) -> Any:
+    """Return the module that reads and writes safetensors as arrays of this library."""
+    return import_module(f"safetensors.{name}")

@@ -10,20 +10,22 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from wordpipe.artifacts import DocumentStarts
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.model import seed_of
 from wordpipe.tokens import is_byte_level, offsets_of, token_bytes, vocabulary_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 T = TypeVar("T", bound=np.generic)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -336,10 +338,10 @@ class Rows:
             own, and what a block begins with begins a word, even if the block before it ended inside that word.
     """
 
-    ids_BT: Tensor  # noqa: N815
-    word_starts_BT: Tensor | None = None  # noqa: N815
+    ids_BT: "Tensor"  # noqa: N815
+    word_starts_BT: "Tensor | None" = None  # noqa: N815
 
-    def to(self, device: torch.device) -> "Rows":
+    def to(self, device: "torch.device") -> "Rows":
         """Return the rows on a device; a copy to a GPU does not wait for the step before."""
         return Rows(
             _sent(self.ids_BT, device), None if self.word_starts_BT is None else _sent(self.word_starts_BT, device)
@@ -399,6 +401,8 @@ class Blocks:
         ids_BT = np.empty((len(index_B), last + len(self.closing)), dtype=np.int64)
         ids_BT[:, :first], ids_BT[:, last:] = self.opening, self.closing
         ids_BT[:, first:last] = self.ids[place_BT]
+        import torch
+
         if self.word_starts is None:
             return Rows(torch.from_numpy(ids_BT))
         starts_BT = np.ones(ids_BT.shape, dtype=np.bool_)
@@ -428,7 +432,7 @@ def pair_blocks(ids: Ids, *, seq_len: int, cls_id: int, sep_id: int, word_starts
     return Blocks(ids, width=width, stride=width, opening=(cls_id,), closing=(sep_id, sep_id), word_starts=word_starts)
 
 
-def document_numbers(ids_BT: Tensor, end_id: int) -> Tensor:
+def document_numbers(ids_BT: "Tensor", end_id: int) -> "Tensor":
     """Number the documents of each sequence, from 0, int64, (B, T); the token that ends a document has its number."""
     is_end_BT = ids_BT == end_id
     return is_end_BT.cumsum(dim=1) - is_end_BT.long()
@@ -481,7 +485,7 @@ def spread(n_blocks: int, wanted: int) -> npt.NDArray[np.int64]:
     return np.arange(count, dtype=np.int64) * n_blocks // count
 
 
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+def _sent(tensor: "Tensor", device: "torch.device") -> "Tensor":
     """Return a tensor on the device; a copy to a GPU does not wait."""
     if device.type == "cuda":  # only from pinned memory can it be copied while the GPU works
         tensor = tensor.pin_memory()

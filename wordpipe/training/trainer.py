@@ -6,158 +6,35 @@ What is trained is a `Learner`: the transformer of `train mlm` and `train clm`, 
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import astuple, dataclass, field, replace
-from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
-
-import torch
-from torch import Tensor
+from dataclasses import astuple, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
 
 from wordpipe.artifacts import Checkpoints
 from wordpipe.errors import ConfigError, PeerError
-from wordpipe.pace import COOL_DOWN, Finish, TimeLimit
-from wordpipe.runtime import StopFlag, Stopped, stop_signal, torch_threads
-from wordpipe.training.execution import Execution, World
-from wordpipe.training.plan import Plan
+from wordpipe.pace import COOL_DOWN, Finish
+from wordpipe.runtime import StopFlag, Stopped, stop_signal
+from wordpipe.training.plan import Plan, pair_plan
+from wordpipe.training.processes import World
 from wordpipe.training.snapshot import (
     Snapshot,
-    Tensors,
     diverged,
+    load_snapshot,
     other_conditions,
     snapshot_files,
     threads_of_before,
 )
+from wordpipe.training.steps import UNTIL_DONE, Ending, L, Step
+
+if TYPE_CHECKING:
+    from wordpipe.training.contrastive.settings import EncoderSettings
 
 _VALIDATING = 0.2  # of the time at most, where nobody says when
 _PROGRESS = 0.05  # nats below the unigram entropy; less could be chance
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the log.
-
-    Attributes:
-        step: optimiser steps so far.
-        tokens: positions trained on so far, special tokens included.
-        split: `train`: mean loss since the last report; `valid`: loss of the held-out text.
-        loss: nats per target.
-        lr: learning rate of the last step.
-        seconds: of work so far, over all runs that a continued training took.
-        tokens_per_s: positions per second since the last report; of the held-out text for `valid`.
-    """
-
-    step: int
-    tokens: int
-    split: str
-    loss: float
-    lr: float
-    seconds: float
-    tokens_per_s: float
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """The result of a step before the weights are changed; its gradients are with the weights.
-
-    Attributes:
-        loss: summed over the targets of this process, a scalar on the device.
-        n_targets: of the whole step, a scalar on the device, at least 1.
-        positions: that were read.
-        cut: ids of texts that the model had no room for.
-    """
-
-    loss: Tensor
-    n_targets: Tensor
-    positions: int
-    cut: int = 0
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The result of a validation.
-
-    Attributes:
-        loss: nats per target.
-        positions: that were looked at.
-        metrics: further figures.
-    """
-
-    loss: float
-    positions: int
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-class Steps(Protocol):
-    """A learner with weights that learns step by step.
-
-    Attributes:
-        execution: device, precision, threads.
-    """
-
-    execution: Execution
-
-    def gradients(self, step: int) -> Gradients:
-        """Make the gradients of a step, a function of the weights, the seed and the step alone."""
-        ...
-
-    def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
-        """Add up what the processes have, and change the weights: loss, targets, length of the mean gradient, (3,) float32."""
-        ...
-
-    def replan(self, plan: Plan) -> None:
-        """Go on by another plan of the training from the next step on."""
-        ...
-
-    def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Return all that the steps to come depend on: tensors on the CPU, which the next step may change, and JSON values."""
-        ...
-
-    def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
-        """Restore the state of the learner that `state` returned."""
-        ...
-
-
-class Learner(Steps, Protocol):
-    """A learner that is also validated on held-out text."""
-
-    def validate(self) -> Measured | None:
-        """Look at held-out text, always the same; None: there is none."""
-        ...
-
-    @property
-    def is_done(self) -> bool:
-        """True if it has learned enough, by what its validations found: the training ends before its last step."""
-        ...
-
-
-L = TypeVar("L", bound=Learner)
-
-
-@dataclass(frozen=True)
-class Ending:
-    """When a training ends, if not by its settings alone.
-
-    Attributes:
-        limit: the time that it may take; None: any.
-        finish: end a stopped run where its last checkpoint is; None: go on with it.
-        about: what its checkpoints say of it beside what they hold.
-    """
-
-    limit: TimeLimit | None = None
-    finish: Finish | None = None
-    about: dict[str, Any] = field(default_factory=dict)
-
-    def wanting(self, plan: Plan, *lengths: float | None, begin: Snapshot | None = None) -> "Ending":
-        """Return how the trainer ends, with a time for this plan's steps at most where a length was given."""
-        if self.limit is not None:
-            asked = any(length is not None for length in lengths)
-            self.limit.wanting(plan.steps if asked else math.inf, start=0 if begin is None else begin.step)
-        return self
-
-
-UNTIL_DONE = Ending()
+_NOTHING = (0.0, 0.0, 0.0)
 
 
 class Trainer(Generic[L]):
@@ -198,7 +75,7 @@ class Trainer(Generic[L]):
         checkpoint_steps: int = 0, unigram_entropy: float | None = None, patience: int = 0, ending: Ending = UNTIL_DONE,
     ) -> None:  # fmt: skip
         self.learner, self.plan, self.execution = learner, plan, (execution := learner.execution)
-        self.world = world or World(execution.device)
+        self.world = world or World()
         self.step = self.positions = self.cut = 0
         self.history: list[Step] = []
         self.metrics: dict[str, float] = {}
@@ -209,7 +86,7 @@ class Trainer(Generic[L]):
         self.limit, self._finishing = ending.limit if ending.finish is None else None, ending.finish is not None
         self.notes, self.threads, self.bitwise = state.notes, execution.threads, execution.bitwise
         self._state, self._checkpoint_seconds, self._checkpoint_steps = state, checkpoint_seconds, checkpoint_steps
-        self._sums = torch.zeros(3, device=execution.device)  # loss, targets, gradients' lengths since the last report
+        self._sums = execution.sums(_NOTHING)  # loss, targets, gradients' lengths since the last report
         self._entropy = unigram_entropy
         self._patience_given = patience
         self._seconds_before, self._begun = 0.0, time.monotonic()
@@ -263,7 +140,7 @@ class Trainer(Generic[L]):
         """
         self._flag, self._end = flag, self.plan.steps if until is None else min(until, self.plan.steps)
         try:
-            with torch_threads(self.threads):
+            with self.execution.running(self.threads):
                 yield from self._loop()
         except (Stopped, PeerError):
             raise
@@ -332,13 +209,11 @@ class Trainer(Generic[L]):
         """Plan the steps that fit into a limit of time, as soon as the pace is known, and when it has changed."""
         if self.limit is None:
             return
-        device = self.execution.device
-        settle = torch.cuda.synchronize if device.type == "cuda" else lambda: None
         total, (closing, between) = None, self._aside()
         self._summing = True  # where the first process refuses, the others hear it here
         with self.world.first_goes_ahead():
             if self.world.leads:
-                total = self.limit.replanned(self.step, closing=closing, between=between, settle=settle)
+                total = self.limit.replanned(self.step, closing=closing, between=between, settle=self.execution.settle)
         total = self.world.share(total)
         self._summing = False
         if total is not None:
@@ -376,7 +251,7 @@ class Trainer(Generic[L]):
         self._summing = False
         self.step += 1
         self.positions, self.cut = self.positions + gradients.positions, self.cut + gradients.cut
-        if self.execution.device.type == "cpu":  # elsewhere looking would make the host wait; there reports look
+        if self.execution.is_on_cpu:  # elsewhere looking would make the host wait; there reports look
             self._refuse_divergence()
 
     def _reports_due(self) -> Iterator[Step]:
@@ -402,7 +277,7 @@ class Trainer(Generic[L]):
         self._note_without_progress(loss)
         seconds = max(time.monotonic() - self._mark, 1e-9)
         report = self._log("train", loss, (self.positions - self._marked) / seconds)
-        self._sums.zero_()
+        self._sums = self.execution.sums(_NOTHING)
         return report
 
     def _validate(self) -> Step | None:
@@ -438,8 +313,8 @@ class Trainer(Generic[L]):
             )
 
     def _refuse_divergence(self) -> None:
-        if not bool(torch.isfinite(self._sums).all()):
-            loss, _, norm = self._sums.tolist()
+        loss, n_targets, norm = self._sums.tolist()
+        if not math.isfinite(loss + n_targets + norm):
             raise diverged(self.step, loss=loss, norm=norm, lr=self.plan.lr, newest=self._state.newest)
 
     def _continue(self, snapshot: Snapshot) -> None:
@@ -449,7 +324,7 @@ class Trainer(Generic[L]):
         self.step, self.extended_from = snapshot.step, log["extended_from"]
         self.positions, self.cut, self.metrics = log["positions"], log["cut"], log["metrics"]
         self.history, self._seconds_before = [Step(*row) for row in log["history"]], log["seconds"]
-        self._sums.copy_(torch.tensor(log["sums"]))
+        self._sums = self.execution.sums(log["sums"])
         self.bitwise = self.bitwise and log["bitwise"]  # what one resumption has changed, the next does not mend
         before = log["machine"]
         if before["processes"] == self.world.size:
@@ -498,3 +373,31 @@ class Trainer(Generic[L]):
     def _machine(self) -> dict[str, Any]:
         """Return what the last bits of the result depend on."""
         return {**self.execution.facts(), "threads": self.threads, "processes": self.world.size}
+
+
+def resumed_trainer(
+    learner: L, plan: Plan, settings: Any, lengths: Sequence[float | None], *, state_dir: Path, run_key: str,
+    ending: Ending = UNTIL_DONE,
+) -> Trainer[L]:  # fmt: skip
+    """Return the trainer of one process, from its last checkpoint if there is one.
+
+    Args:
+        learner: with its first weights; trained in place.
+        plan: numbers of steps and sizes of batches.
+        settings: say how often checkpoints are written.
+        lengths: the settings that say how long to train; None where they are not given.
+        state_dir: the folder of checkpoints; need not exist.
+        run_key: what is trained, with which settings, on which data.
+        ending: when it ends.
+    """
+    state = Checkpoints(state_dir, run_key, about={**ending.about})
+    return Trainer(
+        learner, plan, state=state, found=state.restore(partial(load_snapshot, library=learner.execution.library)),
+        ending=ending.wanting(plan, *lengths),
+        checkpoint_seconds=settings.checkpoint_seconds, checkpoint_steps=settings.checkpoint_steps,
+    )  # fmt: skip
+
+
+def pair_trainer(learner: L, settings: "EncoderSettings", n_pairs: int, **given: Any) -> Trainer[L]:
+    """Return a contrastive training of either encoder; `given`: the further arguments of `resumed_trainer`."""
+    return resumed_trainer(learner, pair_plan(settings, n_pairs), settings, [settings.steps, settings.epochs], **given)

@@ -3,7 +3,7 @@
 Read in this order, of both encoders: `settings`, `pair_text` (rows → flat files of ids on disk), `pairs` (which texts and
 words of them a step has, compiled), `info_nce` (the loss). Of a static table: `static_table` (its first values
 and its last ones), `distillation` (first values that another
-encoder teaches), `static_learner`. Of a transformer: `transformer_learner`,
+encoder teaches), `contrast_of_sums` (the loss without torch), `static_learner`. Of a transformer: `transformer_learner`,
 and `linear_map` (a layer behind one whose weights rest).
 
 As in the other trainings, everything that happens in step s is a function of (seed, s): which pairs, which words of them
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from wordpipe.lazy import face
 
 if TYPE_CHECKING:
+    from wordpipe.training.contrastive.contrast_of_sums import Threads, contrast, found_share, same_texts
     from wordpipe.training.contrastive.distillation import distilled_table, held_words, nearness
     from wordpipe.training.contrastive.info_nce import false_negatives, info_nce_loss, nearest_share, relational_loss
     from wordpipe.training.contrastive.linear_map import STEPS, Learned, learned_map
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         rows_at,
         text_vectors,
     )
-    from wordpipe.training.learner import pair_trainer
     from wordpipe.training.plan import pair_plan
+    from wordpipe.training.trainer import pair_trainer
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from wordpipe.training.contrastive.pairs import PairBatch
 from wordpipe.training.contrastive.settings import EncoderSettings
-from wordpipe.training.trainer import Measured
+from wordpipe.training.steps import Measured
 
 
 def info_nce_loss(
@@ -96,8 +96,10 @@ def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Ten
     Returns:
         (B, B) bool, symmetric, True on the diagonal.
     """
-    document_B = torch.from_numpy(batch.document).to(device)
-    first_B, second_B = (torch.from_numpy(side.hashes()).to(device) for side in (batch.first, batch.second))
+    document_B, first_B, second_B = (
+        torch.from_numpy(numbers).to(device)
+        for numbers in (batch.document, batch.first.hashes(), batch.second.hashes())
+    )
     same_BB = document_B[:, None] == document_B
     for mine_B, theirs_B in product((first_B, second_B), repeat=2):
         same_BB |= mine_B[:, None] == theirs_B

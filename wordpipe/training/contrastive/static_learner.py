@@ -8,34 +8,66 @@ steps of the training, which all rows share. Source: Kingma & Ba 2015, algorithm
 """
 
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from wordpipe.compiled import kernel
 from wordpipe.encoders import sum_texts
-from wordpipe.runtime import cpu_count
+from wordpipe.runtime import cpu_count, keep_freed_memory
 from wordpipe.tokens import offsets_of
-from wordpipe.training.contrastive.info_nce import measured, pair_loss
+from wordpipe.training.contrastive.contrast_of_sums import (
+    Threads,
+    contrast,
+    found_share,
+    one_thread_a_product,
+    same_texts,
+)
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import StaticSettings
-from wordpipe.training.execution import Execution
 from wordpipe.training.plan import Plan
 from wordpipe.training.snapshot import Tensors
-from wordpipe.training.trainer import Gradients, Measured
+from wordpipe.training.steps import Gradients, Measured
 
 Matrix = npt.NDArray[np.float32]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
-_SHORTEST = 1e-3  # of a sum; those of training texts begin with a length of about 1
 _EPSILON = 1e-8  # of Adam
+
+
+class StaticExecution:
+    """The execution of a static table's training: NumPy and compiled loops on the CPU.
+
+    Args:
+        threads: 0 = one per core.
+    """
+
+    bitwise, is_on_cpu = True, True
+    library: ClassVar[Literal["numpy"]] = "numpy"
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads or cpu_count()
+
+    def sums(self, values: Sequence[float]) -> npt.NDArray[np.float32]:
+        """Return numbers as float32."""
+        return np.array(values, np.float32)
+
+    def settle(self) -> None:
+        """Wait for nothing: a CPU has done what it was given."""
+
+    def running(self, threads: int) -> AbstractContextManager[None]:
+        """Return the context in which a table is trained; its threads are those of `Threads`, however many."""
+        del threads
+        keep_freed_memory()
+        return one_thread_a_product()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts that the last bits of a table depend on."""
+        return {"device": "cpu", "dtype": "float32", "numpy": np.__version__}
 
 
 class StaticLearner:
@@ -58,10 +90,9 @@ class StaticLearner:
     ) -> None:
         self.table, self._pairs, self._settings = table_VD, pairs, settings
         self._held_out = None if held_out is None else held_out.batch(0)
-        threads = settings.threads or cpu_count()
-        self.execution = Execution(torch.device("cpu"), torch.float32, threads, compiled=False, bitwise=True)
+        self.execution = StaticExecution(settings.threads or 0)
         self.optimiser = RowAdam(
-            table_VD, _paces(table_VD), beta1=settings.beta1, beta2=settings.beta2, threads=threads
+            table_VD, _paces(table_VD), beta1=settings.beta1, beta2=settings.beta2, threads=self.execution.threads
         )
         self._texts = np.zeros(0, np.int32), np.zeros(0, np.int64)  # of the step: ids and lengths
         self._gradient_BD = np.zeros((0, table_VD.shape[1]), np.float32)
@@ -71,27 +102,29 @@ class StaticLearner:
         batch = self._pairs.batch(step)
         ids = np.concatenate([batch.first.ids, batch.second.ids])
         lengths = np.concatenate([batch.first.lengths, batch.second.lengths])
-        sums_BD = torch.from_numpy(self.optimiser.sums(ids, lengths)).requires_grad_()
-        first_BD, second_BD = _unit(sums_BD).chunk(2)
-        loss = pair_loss(first_BD, second_BD, batch, self._settings)
-        loss.backward()  # type: ignore[no-untyped-call]
-        assert sums_BD.grad is not None
-        self._texts, self._gradient_BD = (ids, lengths), sums_BD.grad.numpy()
-        return Gradients(loss.detach(), torch.ones(()), len(ids))
+        loss, self._gradient_BD = contrast(
+            self.optimiser.sums(ids, lengths), temperature=self._settings.temperature,
+            same_BB=same_texts(batch) if self._settings.false_negatives == "drop" else None,
+            max_similarity=self._settings.max_similarity, threads=self.optimiser.threads,
+        )  # fmt: skip
+        self._texts = ids, lengths
+        return Gradients(loss, 1.0, len(ids))
 
-    def take(self, step: int, gradients: Gradients, lr: float) -> Tensor:
+    def take(self, step: int, gradients: Gradients, lr: float) -> npt.NDArray[np.float32]:
         ids, lengths = self._texts
         self.optimiser.update(ids, lengths, self._gradient_BD, lr=lr, step=step + 1)
-        norm = torch.linalg.vector_norm(torch.from_numpy(self._gradient_BD))
-        return torch.stack((gradients.loss, gradients.n_targets, norm))
+        return self.execution.sums((gradients.loss, gradients.n_targets, float(np.linalg.norm(self._gradient_BD))))
 
     def validate(self) -> Measured | None:
         """Measure the static table as it learns: how well matching texts are found among held-out pairs."""
         if (batch := self._held_out) is None:
             return None
-        sums = [torch.from_numpy(self.optimiser.sums(side.ids, side.lengths)) for side in (batch.first, batch.second)]
-        first_BD, second_BD = (_unit(side) for side in sums)
-        return measured(first_BD, second_BD, batch, self._settings)
+        sums_BD = np.concatenate([self.optimiser.sums(side.ids, side.lengths) for side in (batch.first, batch.second)])
+        loss, _ = contrast(  # without false negatives, whatever is trained on, so that runs compare
+            sums_BD, temperature=self._settings.temperature, same_BB=same_texts(batch), threads=self.optimiser.threads
+        )
+        metrics = {"valid_loss": loss, "valid_nearest": found_share(sums_BD), "valid_pairs": len(batch.document)}
+        return Measured(loss, len(batch.first.ids) + len(batch.second.ids), metrics)
 
     @property
     def is_done(self) -> bool:
@@ -101,7 +134,7 @@ class StaticLearner:
         """Go on by another plan: nothing to do, see `Learner.replan`."""
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        return {"state": {name: torch.from_numpy(array) for name, array in self._arrays().items()}}, {}
+        return {"state": self._arrays()}, {}
 
     def load(self, tensors: Tensors, log: Mapping[str, Any]) -> None:
         """Restore the table and the optimiser's moments, see `Learner.load`.
@@ -110,7 +143,7 @@ class StaticLearner:
             ValueError: it is of another table.
         """
         for name, array in self._arrays().items():
-            found = tensors["state"][name].numpy()
+            found = tensors["state"][name]
             if found.shape != array.shape:
                 raise ValueError(f"the array {name} has the shape {found.shape} instead of {array.shape}")
             array[:] = found
@@ -119,14 +152,6 @@ class StaticLearner:
         """Return the table and the optimiser's moments by name."""
         of_rows = self.optimiser
         return {"table": self.table, "mean": of_rows.mean_VD, "square": of_rows.square_VD, "pace": of_rows.pace_V}
-
-
-def _unit(sums_BD: Tensor) -> Tensor:
-    """Return the static table's sums of rows at length 1, as it learns.
-
-    Where rows cancel out or are zero, the gradient of a direction has no bound; such sums are divided by `_SHORTEST` instead.
-    """
-    return torch.nn.functional.normalize(sums_BD, dim=1, eps=_SHORTEST)
 
 
 def _paces(table_VD: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -155,6 +180,9 @@ class RowAdam:
         beta1: memory of gradients.
         beta2: memory of squared gradients.
         threads: at work side by side.
+
+    Attributes:
+        threads: those.
     """
 
     def __init__(
@@ -164,16 +192,13 @@ class RowAdam:
         self.mean_VD = np.zeros_like(table_VD)
         self.square_VD = np.zeros_like(table_VD)
         self._beta1, self._beta2 = beta1, beta2
-        self._threads, self._pool = (
-            threads,
-            ThreadPoolExecutor(threads),
-        )  # threads begin with the first work
+        self.threads = Threads(threads)
 
     def sums(self, ids: Int32s, lengths: Int64s) -> Matrix:
         """Return the sum of each text's rows in the table that learns, (B, D) float32."""
         sums_BD = np.empty((len(lengths), self.table_VD.shape[1]), np.float32)
         offsets = offsets_of(lengths)
-        self._side_by_side(
+        self.threads.parts(
             len(lengths), lambda first, last: sum_texts(self.table_VD, ids, offsets, first, last, sums_BD)
         )
         return sums_BD
@@ -193,22 +218,13 @@ class RowAdam:
         bounds = np.append(begins, len(ids)).astype(np.int64)
         texts = np.repeat(np.arange(len(lengths)), lengths)[order]
         rate = lr * math.sqrt(1 - self._beta2**step) / (1 - self._beta1**step)
-        self._side_by_side(
+        self.threads.parts(
             len(touched),
             lambda first, last: _update(
                 self.table_VD, self.mean_VD, self.square_VD, self.pace_V, touched, bounds, texts, gradient_BD,
                 np.float32(rate), np.float32(self._beta1), np.float32(self._beta2), first, last,
             ),
         )  # fmt: skip
-
-    def _side_by_side(self, n: int, work: Callable[[int, int], None]) -> None:
-        """Do some work of the static learner on 0 … n-1 in several threads, each on a part."""
-        if self._threads == 1:
-            work(0, n)
-            return
-        cuts = [n * i // self._threads for i in range(self._threads + 1)]
-        for done in [self._pool.submit(work, a, b) for a, b in pairwise(cuts)]:
-            done.result()
 
 
 @kernel

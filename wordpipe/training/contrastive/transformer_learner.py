@@ -22,11 +22,12 @@ from wordpipe.training.contrastive.info_nce import measured, pair_loss, relation
 from wordpipe.training.contrastive.pairs import PairBatch, Pairs, Ragged
 from wordpipe.training.contrastive.settings import ContrastiveSettings
 from wordpipe.training.execution import Execution, make_execution
-from wordpipe.training.learner import ModelLearner, pair_trainer
+from wordpipe.training.learner import ModelLearner
 from wordpipe.training.optimisers import make_optimiser
 from wordpipe.training.plan import SpecialIds
+from wordpipe.training.steps import Gradients, Measured
 from wordpipe.training.token_stream import spans
-from wordpipe.training.trainer import Gradients, Measured, Trainer
+from wordpipe.training.trainer import Trainer, pair_trainer
 
 _POSITIONS_AT_ONCE = {"cpu": 1 << 15, "mps": 1 << 16, "cuda": 1 << 18}
 """Positions whose graph is held: of `mini` 0.6 GB per 16,384 of them in float32; a constant, as it shows in the last bits."""
