@@ -32,6 +32,10 @@ _URL_IN_TEXT = re.compile(r"(?<![\w/.])(?:[^\s'\"]*/)?s3:/+(?=[^/\s])")
 _ONE_LINE = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
+EXTRAS = {"torch": "train", "gensim": "train"}
+"""Library that only some commands need → the extra of wordpipe that installs the library."""
+
+
 class WordpipeError(Exception):
     """Base of all errors that are shown to the user as one message, without a traceback.
 
@@ -109,6 +113,15 @@ class ConfigError(WordpipeError):
 
 class UsageError(ConfigError):
     """The command line cannot be parsed."""
+
+
+def missing_library(error: ImportError) -> ConfigError | None:
+    """Return the error of a library that is not installed, with the command that installs it; None: it is a bug of ours."""
+    library = (error.name or "").partition(".")[0]
+    if library not in EXTRAS or not isinstance(error, ModuleNotFoundError):
+        return None
+    hint = f"pip install 'wordpipe[{EXTRAS[library]}]'"
+    return ConfigError(f"this needs {library}, which is not installed", hint=hint)
 
 
 class InputError(WordpipeError):

@@ -48,7 +48,12 @@ def face(
         if name not in offered():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, original = offered()[name]
-        return getattr(import_module(module), original)
+        try:
+            return getattr(import_module(module), original)
+        except ModuleNotFoundError as error:
+            from wordpipe.errors import missing_library
+
+            raise missing_library(error) or error from None
 
     return get, lambda: sorted(offered())
 

@@ -108,7 +108,7 @@ def run(called: float | None = None) -> int:
     import click
 
     from wordpipe.cli.app import app
-    from wordpipe.errors import WordpipeError
+    from wordpipe.errors import WordpipeError, missing_library
     from wordpipe.runtime import raise_on_stop_signals, return_freed_memory
 
     # OpenMP threads that wait by spinning starve each other when another process wants a core: training on two cores
@@ -134,6 +134,9 @@ def run(called: float | None = None) -> int:
         code = _show(error)
     except BrokenPipeError:
         code = _die(_signal.SIGPIPE)
+    except ModuleNotFoundError as error:
+        missing = missing_library(error)
+        code = _unforeseen(error) if missing is None else _show(missing)
     except BaseException as error:  # noqa: BLE001  (the one catch point)
         code = _unforeseen(error)
     # what is left in the buffer of stdout is written now, or its reader is gone

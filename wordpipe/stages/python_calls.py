@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from wordpipe import TERMINAL
-from wordpipe.errors import WordpipeError, shown_urls
+from wordpipe.errors import WordpipeError, missing_library, shown_urls
 from wordpipe.runtime import Progress, automatic
 from wordpipe.settings import Settings, bounds_of
 from wordpipe.stages.registry import COMMANDS, load_named
@@ -63,7 +63,7 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
         own = signature(function)
         keywords = list(keywords_of(options)) if options is not None else []
         offered: Any = function if options is None else _with_kept(function, options)
-        offered = _with_urls(offered, own, keywords)
+        offered = _with_libraries(_with_urls(offered, own, keywords))
         offered = _with_progress(offered) if "run" in own.parameters else offered
         kept = [one for one in own.parameters.values() if not keywords or one.kind is not Parameter.VAR_KEYWORD]
         taken = {one.name for one in kept}
@@ -78,6 +78,19 @@ def public(options: type | None = None, *, name: str = "") -> Callable[[F], F]:
         return offered  # type: ignore[no-any-return]
 
     return give
+
+
+def _with_libraries(function: Any) -> Any:
+    """Return the public function with an error of ours where a library of an extra is not installed."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            raise missing_library(error) or error from None
+
+    return call
 
 
 def keywords_of(options: type) -> Iterator[Keyword]:

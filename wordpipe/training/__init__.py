@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         snapshot_files,
         threads_of_before,
     )
-    from wordpipe.training.steps import UNTIL_DONE, Ending, Gradients, Measured, Step, Steps
+    from wordpipe.training.steps import UNTIL_DONE, Ending, Gradients, Measured, Step, Steps, bits_per_byte, perplexity
     from wordpipe.training.token_stream import (
         Blocks,
         Rows,
@@ -93,6 +93,6 @@ if TYPE_CHECKING:
         write_streams,
     )
     from wordpipe.training.trainer import Trainer, resumed_trainer
-    from wordpipe.training.validation import Scorer, Total, Validation, bits_per_byte, perplexity
+    from wordpipe.training.validation import Scorer, Total, Validation
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -32,8 +32,8 @@ def require_gensim() -> None:
         ConfigError: it is not installed.
     """
     if importlib.util.find_spec("gensim") is None:
-        hint = "run pip install gensim with Python 3.11 to 3.13; gensim has no wheel for Python 3.14 yet"
-        what, expected = "training word2vec needs gensim, which is not installed", "gensim 4.4 or newer"
+        hint = "pip install 'wordpipe[train]' with Python 3.11 to 3.13, because gensim has no wheel for Python 3.14 yet"
+        what, expected = "this backend needs gensim, which is not installed", "gensim 4.4 or newer"
         raise ConfigError(what, where="backend", expected=expected, hint=hint)
 
 

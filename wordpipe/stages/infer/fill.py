@@ -12,16 +12,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wordpipe.errors import ArtifactError, ConfigError, InputError
-from wordpipe.model import Hypothesis, Rules, beam_search, most_probable, span_of_masks
 from wordpipe.model.settings import FillSettings
 from wordpipe.runtime import torch_threads
 from wordpipe.stages.job import PathLike, storage_errors
 from wordpipe.stages.models import DENOISING, OpenModel, open_model
 from wordpipe.stages.python_calls import printable, public
 from wordpipe.tokens import MaskTokenizer
+
+if TYPE_CHECKING:
+    from wordpipe.model import Hypothesis
 
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _USUAL_MASK = "[MASK]"  # for the sentinels of a tokenizer without a mask
@@ -125,6 +127,8 @@ class Filler:
             InputError: no mask in it, or masks too far apart for the model.
             DivergedError: the model's logits are not finite.
         """
+        from wordpipe.model import most_probable
+
         text = printable(text)
         if self.mask not in text:
             raise _nothing_to_fill(text, self.mask)
@@ -236,7 +240,7 @@ class DenoisingFiller:
         best = [replace(one, rank=rank) for rank, one in enumerate(best, start=1)]
         return Filled(text, best[0].filled, [], cut, best)
 
-    def _different(self, found: list[Hypothesis], parts: list[str], gaps: set[int]) -> list[Filling]:
+    def _different(self, found: "list[Hypothesis]", parts: list[str], gaps: set[int]) -> list[Filling]:
         """Return the different filled texts that a beam search found; those that fill no mask only if there are no others."""
         fillings: dict[str, Filling] = {}
         for one in found:
@@ -260,9 +264,11 @@ class DenoisingFiller:
             )  # fmt: skip
         return [str(self._opened.tokenizer.id_to_token(number)) for number in self._sentinels[:n_masks]]
 
-    def _search(self, ids: list[int], n_masks: int, beams: int) -> list[Hypothesis]:
+    def _search(self, ids: list[int], n_masks: int, beams: int) -> "list[Hypothesis]":
         """Search the best fillings of masks; of T5 with the sentinels of this text."""
         import torch
+
+        from wordpipe.model import Rules, beam_search
 
         allowed_V = self._opened.tokens_that_come("eos")
         most = 2 * len(ids) + 20
@@ -319,6 +325,8 @@ def _read_part(opened: OpenModel, ids: list[int], gaps: set[int]) -> tuple[list[
     Raises:
         InputError: the masks are too far apart.
     """
+    from wordpipe.model import span_of_masks
+
     room = opened.max_len - len(opened.before) - max(len(opened.after), int(opened.writes_targets))
     positions = [position for position, number in enumerate(ids) if number in gaps]
     span = span_of_masks(positions, len(ids), room)

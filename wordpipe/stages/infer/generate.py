@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from wordpipe.errors import ArtifactError, ConfigError
-from wordpipe.model import Generation, Hypothesis, NewToken, Rules, beam_search, sample_targets, seed_of
+from wordpipe.model import seed_of
 from wordpipe.model.settings import GenerateSettings
 from wordpipe.runtime import Stopwatch, torch_threads
 from wordpipe.stages.job import PathLike, storage_errors
@@ -26,6 +26,8 @@ from wordpipe.tokens import TextStream, library_errors, number_of_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from wordpipe.model import Hypothesis, NewToken
 
 Stopping = Literal["eos", "length", "string"]
 _SHARE_OF_ANSWER = 8  # of the positions of a decoder that answers one in so many is kept free for the answer
@@ -84,6 +86,8 @@ class Writing:
     """
 
     def __init__(self, opened: OpenModel, prompt: str, settings: GenerateSettings) -> None:
+        from wordpipe.model import Generation
+
         opened.need("decoder")
         settings = settings.of_decoder()
         opened.move_to(settings.device)
@@ -155,7 +159,7 @@ class Writing:
             if text := stream.end():
                 yield sample, text
 
-    def _step(self, steps: Iterator[list[NewToken]]) -> list[NewToken]:
+    def _step(self, steps: "Iterator[list[NewToken]]") -> "list[NewToken]":
         """Generate the next token of each sample, and measure the time."""
         clock = Stopwatch()
         with storage_errors(), torch_threads(self._settings.threads):
@@ -164,7 +168,7 @@ class Writing:
         self.tokens += len(tokens)
         return tokens
 
-    def _text_of(self, token: NewToken) -> str:
+    def _text_of(self, token: "NewToken") -> str:
         """Return the text that a generated sample gains by its new token; stop the sample where it ends."""
         self._logprobs[token.sample].append(token.logprob)
         if token.token_id == self._stop_id:
@@ -483,9 +487,11 @@ class TargetWriter:
         if batch:
             yield batch
 
-    def _search(self, batch: list[_Source]) -> list[list[Hypothesis]]:
+    def _search(self, batch: list[_Source]) -> "list[list[Hypothesis]]":
         """Generate the hypotheses for each source of a batch."""
         import torch
+
+        from wordpipe.model import Rules, beam_search, sample_targets
 
         settings, device = self._settings, self._allowed_V.device
         lengths = [len(one.ids) for one in batch]
@@ -508,7 +514,7 @@ class TargetWriter:
                 penalty=settings.length_penalty_by, n_best=settings.n_best,
             )  # fmt: skip
 
-    def _targets(self, hypotheses: list[Hypothesis]) -> list[Target]:
+    def _targets(self, hypotheses: "list[Hypothesis]") -> list[Target]:
         """Return the hypotheses of a source as generated target texts."""
         with library_errors("the tokenizer cannot decode the tokens that the model generated", "tokenizer.json"):
             texts = self._opened.writing_tokenizer.decode_batch(

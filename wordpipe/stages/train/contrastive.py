@@ -6,54 +6,43 @@ the training `assemble_encoder` of `training/contrastive`
 the folder   which transformers and sentence-transformers load: `_write`
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
-from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, DocumentStarts, is_artifact, manifest_at, read_batches
+from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, is_artifact, manifest_at
 from wordpipe.encoders import UNKNOWN_PAIRS, sentence_transformers_files
-from wordpipe.errors import ArtifactError, ConfigError, WordpipeError
+from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
-from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.python_calls import public
-from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, token_rows, train_on_pairs, with_special_ids
+from wordpipe.stages.train.pair_text import check_pairs, contrast_text, pair_kinds, token_ids
+from wordpipe.stages.train.run import ending_of, fresh_model, special_ids, train_on_pairs, with_special_ids
 from wordpipe.stages.train.start import given_model, vectors_of_words
 from wordpipe.tokens import FRAMES, framed_tokenizer, number_of_ids, open_tokenizer, transformers_files
 from wordpipe.training import SpecialIds, model_config
 from wordpipe.training.contrastive import (
-    FilePairs,
     Pairs,
-    PairText,
     TeacherVectors,
     assemble_encoder,
     held_out_pairs,
-    read_pair_file,
     word_weights,
-    write_pair_text,
-    write_ragged,
 )
 from wordpipe.training.contrastive.settings import (
     DEFAULT_POOLING,
     IDLE_BESIDE_LAYER,
     ContrastiveSettings,
-    EncoderSettings,
     Pooling,
     refuse_idle,
 )
 from wordpipe.training.settings import MaskedSettings
 
 Floats = npt.NDArray[np.float32]
-IdsOf = Callable[[Sequence[str]], list[list[int]]]
-"""Texts → the ids of each, as the rows of the tokens artifact have them."""
-
 _HEAD = 64  # width of a head of most presets
 
 
@@ -322,89 +311,3 @@ def _write(job: Job, start: _FirstEncoder, data: bytes, settings: ContrastiveSet
         "pairs": [UNKNOWN_PAIRS] * start.elsewhere + pair_kinds(settings), "dim": config.dim,
         "architecture": config.architecture, "max_len": config.max_len, "transformers": transformers_class(config),
     }  # fmt: skip
-
-
-def contrast_text(
-    job: Job, source: Artifact, settings: EncoderSettings, ids_of: IdsOf, *, vocab_size: int,
-    column: Literal["ids", "word_ids"],
-) -> tuple[PairText, FilePairs | None]:  # fmt: skip
-    """Return the documents of a contrastive training as rows of ids, with titles, and the user's pairs.
-
-    Args:
-        job: its scratch folder holds the text as long as it is used; the file of pairs becomes an input.
-        source: the tokens artifact.
-        settings: which pairs are wanted.
-        ids_of: for titles and pairs.
-        vocab_size: ids from this on are left out.
-        column: what the rows are made of.
-
-    Raises:
-        InputError: the file of pairs is none; no row has an id.
-    """
-    folder = job.scratch / "pairs"
-    folder.mkdir()
-    titles = None
-    if settings.shares["title"] > 0:
-        if (corpus := _corpus_of(job, source)) is not None:
-            titles = _titles(corpus, ids_of)
-        else:
-            job.warn(
-                "the corpus of these tokens is missing or has changed, so there are no titles. Two spans of the text "
-                "are used in place of title pairs"
-            )
-    rows = token_rows(job, source, column)
-    text = write_pair_text(rows, folder, vocab_size=vocab_size, column=column, titles=titles)
-    job.counts |= {name: count for name, count in text.ledger.items() if count}
-    if settings.pairs is None:
-        return text, None
-    with reading(job, file_entry, settings.pairs):
-        lists = (_lists(ids_of(texts)) for texts in read_pair_file(settings.pairs))
-        given = write_ragged(lists, folder / "given", vocab_size=vocab_size)
-    return text, FilePairs.of(given)
-
-
-def check_pairs(settings: EncoderSettings) -> None:
-    """Open the file of pairs of a contrastive training before the text is prepared.
-
-    Raises:
-        InputError: it is none, as far as its first rows tell.
-    """
-    if settings.pairs is not None:
-        next(read_pair_file(settings.pairs))
-
-
-def token_ids(tokenizer: Tokenizer) -> IdsOf:
-    """Return a function from texts to the tokenizer's ids, without special ones."""
-    return lambda texts: [one.ids for one in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-
-def pair_kinds(settings: EncoderSettings) -> list[str]:
-    """Return the kinds of pairs that an encoder learns from: an evaluation on pairs of these kinds is too optimistic."""
-    return [kind for kind, share in settings.shares.items() if share]
-
-
-def _corpus_of(job: Job, source: Artifact) -> Artifact | None:
-    """Return the corpus of a contrastive training's tokens, if it is still the same one."""
-    entry = source.manifest.inputs[0]
-    if entry.kind != "corpus" or entry.path is None:
-        return None
-    try:
-        corpus = Artifact(source.place.parent / entry.path, ["corpus"], verify=job.run.verify)
-    except (WordpipeError, OSError):
-        return None
-    job.keep_open(corpus)
-    return corpus if corpus.digest == entry.digest else None
-
-
-def _titles(corpus: Artifact, ids_of: IdsOf) -> Iterator[pa.Array]:
-    """Yield the ids of the title of each document, for contrastive pairs."""
-    starts = DocumentStarts()
-    for batch in read_batches(corpus, "corpus", ["doc_id", "sentence_id", "title"]):
-        if batch.num_rows:
-            first = batch["title"].filter(pa.array(starts.of(batch)))
-            yield _lists(ids_of(pc.fill_null(first, "").to_pylist()))
-
-
-def _lists(ids: list[list[int]]) -> pa.Array:
-    """Return lists of ids as an Arrow array."""
-    return pa.array(ids, pa.list_(pa.uint32()))

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import Artifact, is_json, read_batches, read_schema, row_count, visible_columns
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job
-from wordpipe.storage import url_of
+from wordpipe.stages.train.pair_text import corpus_of
 from wordpipe.training import PairWriter
 from wordpipe.training.recipes import PairTexts, Texts
 from wordpipe.training.settings import PretrainSettings
@@ -132,39 +132,6 @@ def _remembered_ids(tokenizer: Tokenizer) -> Callable[[str], Ids]:
         return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
     return ids
-
-
-def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
-    """Open the corpus of the tokens whose pairs are written to files, as an input of the job.
-
-    Args:
-        job: that reads it.
-        tokens: made of it; where both were moved together it is found.
-        what: is read from it, for errors.
-
-    Raises:
-        ArtifactError: the tokens were made of no corpus, it is not where it was, or is another one now.
-    """
-    entry = tokens.manifest.inputs[0]
-    if entry.kind != "corpus" or entry.path is None:
-        raise ArtifactError(
-            f"{what} must be read from a corpus, but these tokens were made without a corpus", where=tokens.path,
-            hint="make a corpus with wordpipe ingest, and tokenize that corpus",
-        )  # fmt: skip
-    path = tokens.place.parent / entry.path
-    again = f"tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
-    if not path.is_dir() and url_of(path) is None:
-        raise ArtifactError(
-            f"{what} must be read from the corpus of the tokens, but there is no corpus at this path", where=path,
-            hint=f"put the corpus back at this path, or {again}",
-        )  # fmt: skip
-    corpus = job.open_input(path, ["corpus"])
-    if corpus.digest != entry.digest:
-        raise ArtifactError(
-            "this corpus is not the corpus that the tokens were made from", where=path, got=corpus.digest[:16],
-            expected=entry.digest[:16], hint=again,
-        )  # fmt: skip
-    return corpus
 
 
 def _text_column(corpus: Artifact, field: str) -> str:

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
 from wordpipe.errors import BudgetError
-from wordpipe.model import Architecture, EncoderDecoder, LanguageModel, ModelConfig, new_encoder_decoder, new_model
+from wordpipe.model import Architecture, ModelConfig
 from wordpipe.pace import TimeLimit
 from wordpipe.runtime import stop_signal, without_memory
 from wordpipe.stages.job import Job
@@ -38,6 +37,8 @@ def fresh_model(config: ModelConfig, seed: int) -> "Transformer":
         BudgetError: weights, gradients and one number per weight of the optimiser are more than all memory of this machine:
             the kernel would end the process without a word.
     """
+    from wordpipe.model import EncoderDecoder, LanguageModel, new_encoder_decoder, new_model
+
     is_pair = config.architecture == "encoder-decoder"
     with without_memory():
         weights = sum(weight.numel() for weight in (EncoderDecoder if is_pair else LanguageModel)(config).parameters())
@@ -206,6 +207,8 @@ def state_files(snapshot: Snapshot) -> list[tuple[str, bytes, bool]]:
 
     Name, content and whether it is a log (it has times in it) of each file; the weights are the model's own.
     """
+    from safetensors.torch import save
+
     text = json.dumps({"step": snapshot.step, **snapshot.log}, sort_keys=True)
     return [(OPTIMISER, save(dict(snapshot.tensors["optimiser"])), False), (STATE, f"{text}\n".encode(), True)]
 

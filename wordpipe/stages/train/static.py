@@ -31,8 +31,8 @@ from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.search import Analyser, recognised_language
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.python_calls import public
-from wordpipe.stages.train.contrastive import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.distil import teacher_table
+from wordpipe.stages.train.pair_text import IdsOf, check_pairs, contrast_text, pair_kinds, token_ids
 from wordpipe.stages.train.run import ending_of, train_on_pairs
 from wordpipe.tokens import WordSplitter, is_byte_level, number_of_ids, open_tokenizer, run_splitter, vocabulary_of
 from wordpipe.training.contrastive import (
@@ -89,7 +89,7 @@ def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None =
     chosen = StaticSettings.make(settings)
     with open_job("model", output, chosen, run) as job:
         job.arguments = [tokens]
-        job.libraries = ("torch", "safetensors", "tokenizers", "numpy", "pyarrow", "scipy", "numba", "PyStemmer")
+        job.libraries = ("safetensors", "tokenizers", "numpy", "pyarrow", "scipy", "numba", "PyStemmer")
         source = job.open_input(tokens, ["tokens"])
         job.note_first_texts(source)
         check_pairs(chosen)
