@@ -145,7 +145,7 @@ class HeadLearner(Generic[L]):
     def gradients(self, step: int) -> Gradients:
         return self.learner.gradients(step)
 
-    def take(self, step: int, gradients: Gradients, lr: float) -> torch.Tensor:
+    def take(self, step: int, gradients: Gradients, lr: float) -> Any:
         return self.learner.take(step, gradients, lr)
 
     def replan(self, plan: Plan) -> None:

@@ -73,10 +73,14 @@ class Running(Protocol):
     """Where and how a learner computes, as far as the training loop needs to know.
 
     Attributes:
+        device: a device of torch, or the name of one.
         threads: CPU threads of this process.
         bitwise: whether another run on this kind of machine gives the same bytes.
         library: whose arrays the learner's state is made of.
     """
+
+    @property
+    def device(self) -> Any: ...
 
     @property
     def threads(self) -> int: ...

@@ -130,7 +130,7 @@ def found_share(sums_BD: Matrix) -> float:
 
 def same_texts(batch: PairBatch) -> Bools:
     """Return InfoNCE's mask of false negatives, (B, B) bool: as `false_negatives` of `info_nce`, as an array."""
-    same_BB = batch.document[:, None] == batch.document
+    same_BB: Bools = batch.document[:, None] == batch.document
     for mine_B, theirs_B in product((batch.first.hashes(), batch.second.hashes()), repeat=2):
         same_BB |= mine_B[:, None] == theirs_B
     return same_BB

@@ -46,7 +46,7 @@ class StaticExecution:
         threads: 0 = one per core.
     """
 
-    bitwise, is_on_cpu = True, True
+    device, bitwise, is_on_cpu = "cpu", True, True
     library: ClassVar[Literal["numpy"]] = "numpy"
 
     def __init__(self, threads: int) -> None:
