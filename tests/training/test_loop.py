@@ -248,7 +248,7 @@ def test_other_threads_are_given_up_for_the_same_bytes(tmp_path):
     with pytest.raises(Stopped):
         list(_stopping(training(settings, tmp_path / "two"), flag, 3))
     again = training(settings.model_copy(update={"threads": 2}), tmp_path / "two")
-    assert torch.get_num_threads() == again.threads == 1
+    assert again.threads == 1
     assert again.bitwise
     assert run_to_end(again) == want
 

@@ -1,4 +1,4 @@
-"""What the training loop steps through: the gradients of a step, a learner, the reports, when all ends.
+"""The steps of a training: gradients, a learner that takes a step, reports, the end.
 
 Nothing here is of torch: the transformers have its tensors, the static table has NumPy's arrays.
 """
@@ -70,7 +70,7 @@ class Measured:
 
 
 class Running(Protocol):
-    """Where and how a learner computes, as far as the training loop needs to know.
+    """The execution of a learner, as far as the training loop needs to know it.
 
     Attributes:
         device: a device of torch, or the name of one.
@@ -80,16 +80,24 @@ class Running(Protocol):
     """
 
     @property
-    def device(self) -> Any: ...
+    def device(self) -> Any:
+        """See the class."""
+        ...
 
     @property
-    def threads(self) -> int: ...
+    def threads(self) -> int:
+        """See the class."""
+        ...
 
     @property
-    def bitwise(self) -> bool: ...
+    def bitwise(self) -> bool:
+        """See the class."""
+        ...
 
     @property
-    def library(self) -> Literal["torch", "numpy"]: ...
+    def library(self) -> Literal["torch", "numpy"]:
+        """See the class."""
+        ...
 
     @property
     def is_on_cpu(self) -> bool:
@@ -121,7 +129,9 @@ class Steps(Protocol):
     """
 
     @property
-    def execution(self) -> Running: ...
+    def execution(self) -> Running:
+        """See the class."""
+        ...
 
     def gradients(self, step: int) -> Gradients:
         """Make the gradients of a step, a function of the weights, the seed and the step alone."""
