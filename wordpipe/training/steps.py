@@ -70,7 +70,7 @@ class Measured:
 
 
 class Running(Protocol):
-    """The execution of a learner, as far as the training loop needs to know it.
+    """The execution of a learner, as far as it matters to the training loop.
 
     Attributes:
         device: a device of torch, or the name of one.

@@ -61,7 +61,7 @@ class Threads:
 
 @contextmanager
 def one_thread_a_product() -> Iterator[None]:
-    """Give each of NumPy's products one thread: the threads of `Threads` share the work, and would be slowed by others that wait."""
+    """Give each of NumPy's products one thread: `Threads` shares the work, and threads that wait would slow it down."""
     with threadpool_limits(1, user_api="blas"):
         yield
 
