@@ -89,7 +89,7 @@ def _query(
     from wordpipe.stages import open_artifact
 
     # options that go together, before anything is opened
-    if text and not " ".join(text).strip() and given.get("where") is None:
+    if text and not " ".join(text).strip() and not given.get("where"):
         hint = "give a query of at least one word, or a file of queries with --queries"
         raise ConfigError("the query is empty", hint=hint)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
