@@ -80,6 +80,17 @@ def test_an_updated_index_is_the_one_that_is_made_anew(notes):
     assert made_after(notes) == updated
 
 
+def test_one_answer_of_each_document_says_what_a_document_is(notes, cli):
+    (notes / "bees.txt").write_text("Bees dance.\n\nBees sleep.\n")
+    said = "with --documents file, each file of text is one"
+    by_paragraph = cli("search", "bees", "notes", "--per-document", "--count")
+    assert (by_paragraph.out.strip(), said in by_paragraph.err) == ("2", True)
+    by_file = cli("search", "bees", "notes", "--per-document", "--count", "--documents", "file")
+    assert (by_file.out.strip(), said in by_file.err) == ("1", False)
+    assert said not in cli("search", "bees", "notes", "--per-document", "--count", "-q").err
+    assert said not in cli("search", "bees", "notes", "--count").err
+
+
 def test_what_is_left_out_is_listed_and_named_where_nothing_is_found_and_notes_are_said_once(notes, cli):
     (notes / "x.conf").write_text("key = 1\n")
     (notes / "twice.csv").write_text("id,about\n1,a kettle\n2,a kettle\n")

@@ -390,7 +390,7 @@ def _search(
     """
     from wordpipe.corpus.settings import OF_SEARCH
     from wordpipe.errors import ConfigError, NothingFound
-    from wordpipe.stages import RunOptions, files_passed_over, open_sources
+    from wordpipe.stages import RunOptions, files_passed_over, open_sources, remark_on_documents
 
     # the cache
     if lists or clears:
@@ -414,6 +414,8 @@ def _search(
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or usual_source(), run=RunOptions(report=draw, verify=verify), **settings)
     with opened:
+        if options.per_document and not quiet and (remark := remark_on_documents(opened, settings)):
+            say(remark)
         try:
             print_answers(opened, options, text=(question,), queries=None, k=k, form=form, quiet=quiet, count=count)
         except NothingFound as error:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         clear_searches,
         files_passed_over,
         open_sources,
+        remark_on_documents,
         search_texts,
     )
     from wordpipe.stages.sources import entries_of, fetched, names_url, prepared

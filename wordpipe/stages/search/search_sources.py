@@ -213,6 +213,18 @@ def _about(entry: Path) -> dict[str, Any] | None:
     return None
 
 
+def remark_on_documents(opened: OpenIndex, settings: Mapping[str, Any]) -> str:
+    """Return what a document is where a search asks for one answer of each; "" of an index, and where it was said.
+
+    Args:
+        opened: what `open_sources` opened.
+        settings: the settings of the reading that were given.
+    """
+    if settings.get("documents") is not None or opened.path.parent.parent != _folder():
+        return ""
+    return "a document is a record, a section or a paragraph here; with --documents file, each file of text is one"
+
+
 def files_passed_over(opened: OpenIndex) -> int:
     """Return the number of files of folders that an index of a search left out; 0 of an index that is no search's."""
     entry = opened.path.parent
