@@ -298,6 +298,17 @@ def test_words_are_required_excluded_and_chosen_in_any_form(some, a, b):
         ("e\u0301te", "un été chaud", True),
         ("so\u00adft", "soft", True),
         ("line break", "a line\n   break here", True),
+        ("10.0.0.5", "see http://10.0.0.5/index", True),
+        ("10.0.0.5", "at 10.0.0.5:80.", True),
+        ("10.0.0.5", "10 0 0 5", False),
+        ("10.0.0.5", "10.0.0.55", False),
+        ("progress-bar", "progress bar", False),
+        ("2024-05-03", "2024-05-03T10:00:01 up", True),
+        ("since 2024-05-03", "since 2024-05-03T10:00:01", True),
+        ("2024-05-03", "2024-05-03x", False),
+        ("10:00:01", "2024-05-03T10:00:01 up", True),
+        ("10:00", "2024-05-03T10:00:01Z", True),
+        ("10:00", "x10:00", False),
     ],
 )
 def test_phrases_of_many_scripts(phrase, text, found):

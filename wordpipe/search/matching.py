@@ -26,6 +26,9 @@ from wordpipe.wording import counted
 _PART = re.compile(r"(\w+)([+#]*)")
 _SIGNS = re.compile(r"[-‐‑−./&]+")  # that join words to a name, and stand so in it
 _HYPHENS = re.compile("[-‐‑−]")
+_ENDS_IN_DATE, _BEGINS_WITH_TIME = re.compile(r"(?<!\w)\d{4}-\d\d-\d\d$"), re.compile(r"\d\d:\d\d(?!\w)")
+_AFTER_T = r"(?:(?<!\w)|(?<=\d\d-\d\dt))"  # a time behind its date
+_HOUR = 2  # characters
 _LIKE_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?(?!\d)")
 _FEW_VALUES, _NAMED, _LONGEST = (
     100,
@@ -100,7 +103,7 @@ class _Matcher:
         pattern = phrase_pattern(text)
         if pattern is None:
             return among
-        rows_N = self._searched.lexical.with_parts(text)
+        rows_N = _may_have(self._searched.lexical, text.strip())
         return self._in_texts(pattern, among if rows_N is None else among & rows_N)
 
     def _in_texts(self, pattern: Any, among: Mask) -> Mask:
@@ -111,6 +114,19 @@ class _Matcher:
             is_found = (any(pattern.search(folded(part)) for part in parts) for parts in texts)
             found_N[rows_R] = np.fromiter(is_found, np.bool_, len(rows_R))
         return found_N
+
+
+def _may_have(lexical: LexicalIndex, phrase: str) -> Mask | None:
+    """Return the rows that have all words of a phrase, (N,); None where it has none.
+
+    The last word of a date, and the first of a time, may be one word with the T between the two: 2024-05-03T10:00.
+    """
+    if _ENDS_IN_DATE.search(phrase):
+        whole_N, day, (sure_N, other_N) = lexical.with_parts(phrase), phrase[-2:], lexical.beginning(phrase[-2:] + "t")
+        rest_N = lexical.with_parts(phrase.removesuffix(day))
+        begun_N = sure_N | other_N if rest_N is None else rest_N & (sure_N | other_N)
+        return begun_N if whole_N is None else whole_N | begun_N
+    return lexical.with_parts(phrase[_HOUR:] if _BEGINS_WITH_TIME.match(phrase) else phrase)
 
 
 def _cost(clause: Clause) -> int:
@@ -155,7 +171,7 @@ def phrase_pattern(text: str) -> Any:
         is_open = is_unspaced(word)
         shown = r"\s*".join(map(re.escape, word)) if is_open else re.escape(word)
         if not before:
-            pattern += "" if is_open else r"(?<!\w)"
+            pattern += "" if is_open else _AFTER_T if _BEGINS_WITH_TIME.match(plain.strip()) else r"(?<!\w)"
         else:
             is_name = _SIGNS.fullmatch(between)
             if is_open and before == "open":
@@ -165,7 +181,7 @@ def phrase_pattern(text: str) -> Any:
         pattern += shown + re.escape(signs)
         before = "open" if is_open else "word"
     if before == "word":
-        pattern += _WORD_ENDS
+        pattern += rf"(?:(?=t\d\d:)|{_WORD_ENDS})" if _ENDS_IN_DATE.search(plain.strip()) else _WORD_ENDS
     if is_ascii:
         return re.compile(pattern)
     import regex

@@ -103,8 +103,9 @@ def _answers_of(
     (hits,) = index.rows_of([found], options.offset)
     if options.explain:
         index.explain(asked, "lexical", Result(found, lexical=worded), hits, options)
+    unknown = {} if asked.is_whole else index.lexical.strangers(asked.words)
     return QueryResult(
-        asked.text, hits, index.lexical.strangers(asked.words), mode="lexical", corrected={**asked.corrected},
+        asked.text, hits, unknown, mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),
     )  # fmt: skip
 

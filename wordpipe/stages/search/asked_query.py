@@ -51,6 +51,7 @@ class Asked:
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     first: Mask | None = None  # (N,) those of them that come before all others, whatever their scores; None: none
+    is_whole: bool = False  # the words are parts of one name, which may stand in no text by themselves
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
 
@@ -121,7 +122,7 @@ class AskedRows:
         if question.clause is None and not options.prefix and options.mode != "dense":
             whole_N, about_names = self._whole_names(words, options)
             if whole_N is not None:
-                return Asked(text, words, rows=whole_N, remarks=(*question.remarks, *about_names))
+                return Asked(text, words, rows=whole_N, is_whole=True, remarks=(*question.remarks, *about_names))
         instead = {} if options.mode == "dense" else self._instead(words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)

@@ -204,9 +204,10 @@ class OpenTextIndex(OpenIndex):
             for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
                 self.explain(one, choice.mode, result, own, options)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
-        for text, choice, words in zip(texts, chosen, unknown, strict=True):
-            if choice.mode == "lexical":
-                words |= {word: near or words.get(word, []) for word, near in self.lexical.strangers(text).items()}
+        for one, choice, words in zip(asked, chosen, unknown, strict=True):
+            if choice.mode == "lexical" and not one.is_whole:
+                strange = self.lexical.strangers(one.words).items()
+                words |= {word: near or words.get(word, []) for word, near in strange}
         return [
             QueryResult(
                 one.text, own, words, by_words=[*choice.by_words], mode=choice.mode, corrected={**one.corrected},
