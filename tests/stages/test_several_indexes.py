@@ -119,10 +119,32 @@ def test_fields_of_one_index_are_missing_in_the_other(made, tmp_path):
     assert wordpipe.query(paths, "salt", 50, sort="colour")[0]["id"] == "x1"
 
 
-def test_what_has_no_common_scale_is_refused(built, made, tmp_path):
-    wordpipe.index(made / "first-corpus", output=tmp_path / "german", unit="document", language="german")
-    with pytest.raises(ConfigError, match="no common scale of scores"):
-        wordpipe.query([made / "second-words", tmp_path / "german"], "salt")
+def test_what_has_no_common_scale_is_mixed_by_rank(made, tmp_path, cli):
+    for name, settings, why in (
+        ("german", {"language": "german"}, "different languages"),
+        ("whole", {"language": "english", "k1": 2.0}, "with different settings"),
+    ):
+        wordpipe.index(made / "first-corpus", output=tmp_path / name, unit="document", **settings)
+        paths = [made / "second-words", tmp_path / name]
+        found = wordpipe.query(paths, "salt water", 9, where="year > 1901")
+        own = [wordpipe.query(path, "salt water", 9, where="year > 1901") for path in paths]
+        for path, hits in zip(paths, own, strict=True):
+            ranked = [hit["id"] for hit in found if hit["index"] == str(path)]
+            fulfilling_first = sorted(hits, key=lambda hit: not hit["related"])
+            assert ranked == [hit["id"] for hit in fulfilling_first][: len(ranked)]
+            assert ranked
+        assert [hit["score"] for hit in found] == [1 / rank for rank in range(1, 10)]
+        with wordpipe.open(paths, "index") as several:
+            assert several.count("salt water") == sum(
+                map(len, [wordpipe.query(path, "salt water", 99) for path in paths])
+            )
+            assert several.count("", where="year > 1901") == len(several.query("", 999, where="year > 1901"))
+        said = cli("query", *paths, "salt water")
+        assert why in said.err
+        assert cli("query", *paths, "the").code == (1 if name == "whole" else 0)  # small words of a language alone
+
+
+def test_what_cannot_be_asked_together_is_refused(built, made, tmp_path):
     mixed = [made / "first-words", made / "second"]
     with pytest.raises(ConfigError, match="only by words"):
         wordpipe.query(mixed, "salt", mode="hybrid")

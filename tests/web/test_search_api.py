@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import random
 from shutil import copytree
@@ -376,10 +377,38 @@ def test_the_fields_of_several_indexes_are_counted_and_chosen_together(together)
     assert [hit["id"] for hit in hits] == ["late-1"]
 
 
+def test_indexes_of_several_languages_are_each_asked_and_mixed_by_rank(together, halves):
+    params = {"q": "salt salz", "index": "*", "format": "json", "count": 1, "passage": 60}
+    found = together.get("/search", params=params).json()
+    each = [wordpipe.query(halves / name, "salt salz") for name in ("early", "late", "german")]
+    by_rank = [hit["id"] for ranked in itertools.zip_longest(*each) for hit in ranked if hit]
+    assert [hit["id"] for hit in found["hits"]] == by_rank
+    assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3, 4]
+    assert [hit["index"] for hit in found["hits"][:3]] == ["early", "late", "other"]
+    assert found["matches"] == 4
+    assert (found["corrected"], found["unknown"]) == ({}, {})  # each word stands in one of the indexes
+    assert "mixed by rank, because their words are of different languages (english, german)" in found["remarks"][0]
+    second = together.get("/search", params=params | {"offset": 1, "k": 2}).json()["hits"]
+    assert second == found["hits"][1:3]
+    narrowed = together.get("/search", params=params | {"where": "id like 'german%'"}).json()["hits"]
+    assert [hit["id"] for hit in narrowed] == ["german-0"]
+    in_order = together.get("/search", params=params | {"sort": "id:desc"}).json()
+    assert [hit["id"] for hit in in_order["hits"]] == sorted(by_rank, reverse=True)
+    assert in_order["remarks"] == []
+    facets = together.get("/facets", params={"index": "*", "q": "salz"}).json()
+    assert (facets["rows"], facets["among"]) == (1, "matches")
+    nothing = together.get("/search", params=params | {"q": "xylomorph"}).json()
+    assert (nothing["hits"], nothing["nothing"]["message"]) == ([], "nothing was found")
+
+
+def test_the_owner_is_told_of_indexes_that_cannot_be_one(halves):
+    for names, is_told in ((("early", "late"), False), (("early", "german"), True)):
+        said = []
+        with wordpipe.serve([halves / name for name in names], port=0, report=said.append):
+            assert any("cannot be searched as one index" in line for line in said) == is_told
+
+
 def test_what_cannot_be_searched_together_says_why(together, client):
-    refused = together.get("/search", params={"q": "salt", "index": "*"})
-    assert refused.status_code == 400
-    assert "different languages" in refused.json()["error"]["message"]
     assert together.get("/search", params={"q": "salt", "index": ["early", "nowhere"]}).status_code == 404
     refused = client.get("/search", params={"q": "salt", "index": ["records", "words"]})
     assert (refused.status_code, "words is no index over texts" in refused.json()["error"]["message"]) == (400, True)

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         OpenTable,
         OpenWords,
     )
-    from wordpipe.stages.search.opening import open_artifact, query
+    from wordpipe.stages.search.opening import open_artifact, query, why_apart
     from wordpipe.stages.search.passages import (
         Passage,
         PassageFinder,

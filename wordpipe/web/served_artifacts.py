@@ -148,7 +148,7 @@ class Generation:
                 for one in getattr(opened, "parts", [opened]):
                     one.index  # noqa: B018  read now
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
-                opened.lexical.compile()
+                getattr(opened, "parts", [opened])[0].lexical.compile()
             with suppress(ConfigError, InputError):  # the word need not be there
                 opened.query_all([_WARM_TEXT], 1)
         if "embed" in self.abilities and ability in ("search", "embed"):

@@ -53,6 +53,7 @@ class Server:
         need_libraries()
         from wordpipe.web.metrics import Metrics
         from wordpipe.web.served_artifacts import ServedArtifacts
+        from wordpipe.web.together import said_apart
 
         def said(line: str) -> None:
             with suppress(Exception):  # a log that cannot be written ends no server
@@ -64,6 +65,8 @@ class Server:
         try:
             metrics, before = Metrics(), _open_files()
             self.artifacts = ServedArtifacts.open(artifacts, verify=verify, report=said, on_batch=metrics.add_batch)
+            if apart := said_apart(self.artifacts):
+                said(apart)
             n_connections = fitting_connections(settings.max_connections, before, said)
             self._socket.report = said
             self._begin(settings, metrics, n_connections, token, said, log)

@@ -1,4 +1,4 @@
-"""Several served indexes that are asked as one, with one scale of scores.
+"""Several served indexes that are asked as one, with one scale of scores, or, where there is none, mixed by rank.
 
 They are opened a second time, beside the indexes that answer by themselves, as each of these belongs to a thread of its own:
 when they are first asked together, and again when a newer version of one of them has been opened.
@@ -6,7 +6,7 @@ when they are first asked together, and again when a newer version of one of the
 
 from collections.abc import Sequence
 
-from wordpipe.stages import OpenTextIndex, open_artifact
+from wordpipe.stages import OpenTextIndex, open_artifact, why_apart
 from wordpipe.web.batching import Batcher
 from wordpipe.web.replies import Refused
 from wordpipe.web.served_artifacts import Generation, Served, ServedArtifacts, opened_warm
@@ -27,7 +27,6 @@ async def pick_several(artifacts: ServedArtifacts, names: Sequence[str], ability
 
     Raises:
         Refused: 404, there is none of a name; 400, one is no index over texts; 503, they are not open yet.
-        ConfigError: their words have no common scale of scores.
     """
     asked = _asked(artifacts, names, ability)
     if len(asked) == 1:
@@ -50,6 +49,18 @@ async def pick_several(artifacts: ServedArtifacts, names: Sequence[str], ability
         return known  # answers with the versions of before, until the new ones are open
     first.looks.pop(look, None)  # the set is kept here, not with the first of its indexes
     return _kept(artifacts, key, made, asked)
+
+
+def said_apart(artifacts: ServedArtifacts) -> str:
+    """Return a line on indexes over texts that have no common scale of scores, for the owner; empty where all have one."""
+    opened = {name: one.current.opened for name, one in artifacts.by_name.items()}
+    texts = {name: one for name, one in opened.items() if isinstance(one, OpenTextIndex)}
+    if len(texts) < 2 or not (why := why_apart([*texts.values()])):
+        return ""
+    return (
+        f"the indexes {', '.join(texts)} cannot be searched as one index, because {why}; a search in all of the indexes "
+        "asks each index by itself and mixes the answers by rank"
+    )
 
 
 def _asked(artifacts: ServedArtifacts, names: Sequence[str], ability: str) -> list[Served]:

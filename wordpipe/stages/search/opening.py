@@ -3,11 +3,15 @@
 The words of all indexes are put together when they are first asked by words: how rare a word is and how long a text is are
 then those of all texts, and every answer and every score is that of one index over all of them. Vectors are compared where
 all indexes carry the same encoder; otherwise the indexes are asked by words alone.
+
+Where words are of different languages, or made the same by different rules, there is no such scale: each index is then asked
+by itself, and the answers are mixed by rank.
 """
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Literal, Unpack, overload
 
@@ -16,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import Artifact, Kind, read_batches, read_schema
-from wordpipe.errors import ConfigError
+from wordpipe.errors import ConfigError, NothingFound
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
-from wordpipe.search import FieldColumns, Hits, LexicalIndex
+from wordpipe.search import LEXICAL, FieldColumns, Hits, LexicalIndex
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.python_calls import public
-from wordpipe.stages.search.asked_query import AskedRows, Mask, QueryKeywords, QueryResult
+from wordpipe.stages.python_calls import printable, public
+from wordpipe.stages.search.answer_list import matching_rows
+from wordpipe.stages.search.asked_query import Asked, AskedRows, Mask, QueryKeywords, QueryResult
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex
 from wordpipe.stages.search.opened_words_and_tables import (
@@ -33,6 +38,7 @@ from wordpipe.stages.search.opened_words_and_tables import (
     OpenWords,
 )
 from wordpipe.stages.search.query import OpenTextIndex
+from wordpipe.stages.search.row_facts import joined_field, with_columns
 from wordpipe.storage import as_path
 
 _PathLike = str | os.PathLike[str]
@@ -150,7 +156,22 @@ def _open_indexes(openers: Sequence[Callable[[], OpenArtifact]]) -> OpenTextInde
             what = "only indexes over texts can be searched together" if wrong else "no index is named"
             raise ConfigError(what, where=None if wrong is None else wrong.path)
         stack.pop_all()
-        return texts[0] if len(texts) == 1 else OpenIndexes(texts)
+        if len(texts) == 1:
+            return texts[0]
+        return OpenApart(texts) if why_apart(texts) else OpenIndexes(texts)
+
+
+def why_apart(parts: Sequence[OpenTextIndex]) -> str:
+    """Return why indexes have no common scale of scores by words; empty where they have one."""
+    known = [part.lexical for part in parts if part.artifact.names(LEXICAL)]
+    languages = [*dict.fromkeys(one.settings.language for one in known)]
+    if len(languages) > 1:
+        return f"their words are of different languages ({', '.join(languages)})"
+    if any((one.settings, one.stems) != (known[0].settings, known[0].stems) for one in known):
+        endings = {one.stems for one in known}
+        differs = "with and without word endings" if len(endings) > 1 else "with different settings (k1, b, rules)"
+        return f"their words were indexed {differs}"
+    return ""
 
 
 class OpenIndexes(OpenTextIndex):
@@ -204,7 +225,7 @@ class OpenIndexes(OpenTextIndex):
         """The columns of all rows; where the types of a field differ, its values are texts."""
         schemas = [part.columns.schema for part in self.parts]
         names = dict.fromkeys(name for schema in schemas for name in schema.names)
-        fields = [_joined_field([schema.field(name) for schema in schemas if name in schema.names]) for name in names]
+        fields = [joined_field([schema.field(name) for schema in schemas if name in schema.names]) for name in names]
         schema = pa.schema(fields)
 
         def batches(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -212,7 +233,7 @@ class OpenIndexes(OpenTextIndex):
             for part in self.parts:
                 own = [name for name in names if name in part.columns.schema.names]
                 for batch in part.columns.batches(own or part.columns.schema.names[:1]):
-                    yield _with_columns(batch, wanted)
+                    yield with_columns(batch, wanted)
 
         return FieldColumns(schema, batches, len(self))
 
@@ -338,6 +359,90 @@ class OpenIndexes(OpenTextIndex):
         return joined
 
 
+class OpenApart(OpenIndexes):
+    """Several indexes over texts whose words have no common scale of scores: each answers by itself, mixed by rank.
+
+    Answers that fulfil the query come before the others; the score of an answer is 1 / rank.
+    """
+
+    def check(self, options: QueryOptions) -> None:
+        """Refuse what one of the indexes cannot be asked; a condition, and an order, are of the rows of all."""
+        self.allowed(options)
+        self.row_facts.check(options)
+        for part in self.parts:
+            part.check(_by_itself(options))
+
+    def _each(self, text: str, options: QueryOptions) -> Iterator[tuple[OpenTextIndex, Asked, Mask]]:
+        """Yield each index, a query as this index reads the query, and the rows that may be found.
+
+        No word is corrected that another index has.
+        """
+        own, allowed = _by_itself(options), self.allowed(options)
+        for number, part in enumerate(self.parts):
+            asked = part.asked(printable(text), own)
+            if any(one.lexical.knows(word) for word in asked.corrected for one in self.parts):
+                asked = part.asked(printable(text), own.model_copy(update={"mode": "dense"}))
+            rows = np.ones(len(part), np.bool_) if asked.rows is None else asked.rows
+            ours = slice(self._starts[number], self._starts[number + 1])
+            yield part, asked, rows if allowed is None else rows & allowed[ours]
+
+    def _answers(self, texts: Sequence[str], k: int, options: QueryOptions) -> list[QueryResult]:
+        return [self._mixed(text, k, options) for text in texts]
+
+    def _mixed(self, text: str, k: int, options: QueryOptions) -> QueryResult:
+        """Return the answers of all indexes to one query, mixed by rank, or in the order of a field."""
+        asked, results, hits = list[Asked](), list[QueryResult](), list[tuple[bool, int, int, dict[str, Any]]]()
+        for number, (part, one, rows) in enumerate(self._each(text, options)):
+            is_blank = one.rows is None and part.lists(one)  # small words alone find nothing
+            limited = replace(one, rows=one.rows if rows.all() else rows)
+            more = [] if is_blank else part.answers_to([limited], k + options.offset, _by_itself(options))
+            for result in more:
+                hits += [(hit.get("related") is False, hit["rank"], number, hit) for hit in result.hits]
+            asked.append(one)
+            results += more or [QueryResult(text, [])]
+        best = sorted(hits, key=lambda one: one[:3])[options.offset : k + options.offset]
+        shown = [
+            hit | {"rank": rank, "score": 1 / rank, "index": str(self.parts[number].path)}
+            for rank, (_, _, number, hit) in enumerate(best, options.offset + 1)
+        ]
+        if options.sort:
+            rows_R = self.row_facts.sorted(np.flatnonzero(self.matching(text, options)), options.sort)
+            found = Hits(rows_R, np.ones(len(rows_R), np.float32)).first(k + options.offset)
+            shown = self._localised(QueryResult(text, self.rows_of([found], options.offset)[0])).hits
+        said = [remark for result in results for remark in result.remarks]
+        if not options.sort:
+            said.append(f"the answers of the indexes are mixed by rank, because {why_apart(self.parts)}")
+        everywhere = [word for word in results[0].unknown if all(word in one.unknown for one in results)]
+        return QueryResult(
+            text, shown, {word: results[0].unknown[word] for word in everywhere}, remarks=[*dict.fromkeys(said)],
+            corrected={word: to for one in asked for word, to in one.corrected.items()}, searched=results[0].searched,
+        )  # fmt: skip
+
+    def matching(self, text: str, options: QueryOptions) -> Mask:
+        """Return (N,) the rows that match a query in their own index, and of which the condition is true."""
+        if not text.strip():
+            return np.ones(len(self), np.bool_) if (allowed := self.allowed(options)) is None else allowed
+        own = _by_itself(options)
+        return np.concatenate([rows & matching_rows(part, one, own) for part, one, rows in self._each(text, options)])
+
+    def holding(self, text: str) -> Mask | None:
+        """Return the rows that hold a word of a text, (N,), each by its own index; None where no row does."""
+        own = [part.holding(text) for part in self.parts]
+        held = [
+            np.zeros(len(part), np.bool_) if one is None else one for part, one in zip(self.parts, own, strict=True)
+        ]
+        return None if all(one is None for one in own) else np.concatenate(held)
+
+    def nothing_found(self, options: QueryOptions, asked: str = "") -> NothingFound:
+        """Return the report that no query of the indexes found anything."""
+        return super(OpenTextIndex, self).nothing_found(options, asked)
+
+
+def _by_itself(options: QueryOptions) -> QueryOptions:
+    """Return the options for one of several indexes."""
+    return options.model_copy(update={"where": None, "offset": 0, "sort": None})
+
+
 class _JoinedRows:
     """A reader of rows of several indexes by their number among all."""
 
@@ -385,32 +490,3 @@ def _best(found: Sequence[Hits], starts: Rows, k: int) -> Hits:
     scores = np.concatenate([hits.scores for hits in found])
     order = np.lexsort((rows, -scores))[:k]
     return Hits(rows[order], scores[order])
-
-
-def _joined_field(fields: Sequence[pa.Field]) -> pa.Field:
-    """Return the column of a field that several indexes have."""
-    first = fields[0]
-    if all(one.type == first.type for one in fields):
-        return first
-    try:
-        numbers = [one for one in fields if pa.types.is_integer(one.type) or pa.types.is_floating(one.type)]
-        if len(numbers) == len(fields):
-            schemas = [pa.schema([pa.field("it", one.type)]) for one in fields]
-            return first.with_type(pa.unify_schemas(schemas, promote_options="permissive").field(0).type)
-    except pa.ArrowException:
-        pass
-    return first.with_type(pa.string())
-
-
-def _with_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with all wanted columns: of their types, null where the batch has none."""
-    arrays = []
-    for field in wanted:
-        if field.name not in batch.schema.names:
-            arrays.append(pa.nulls(len(batch), field.type))
-            continue
-        column = batch.column(field.name)
-        if column.type != field.type and pa.types.is_nested(column.type):
-            column = pa.array([None if one is None else str(one) for one in column.to_pylist()], field.type)
-        arrays.append(column if column.type == field.type else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)

@@ -96,9 +96,12 @@ class OpenTextIndex(OpenIndex):
 
     def count_all(self, texts: Sequence[str], options: QueryOptions) -> list[int]:
         """Return for each of several queries the number of rows of the index that match; see `count`."""
-        asked = (self.asked(printable(text), options) for text in texts)
-        found = (np.flatnonzero(matching_rows(self, one, options)) for one in asked)
+        found = (np.flatnonzero(self.matching(text, options)) for text in texts)
         return [len(np.unique(self.documents[rows])) if options.per_document else len(rows) for rows in found]
+
+    def matching(self, text: str, options: QueryOptions) -> npt.NDArray[np.bool_]:
+        """Return the rows of the index that match a query, (N,); see `matching_rows`."""
+        return matching_rows(self, self.asked(printable(text), options), options)
 
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
@@ -151,7 +154,10 @@ class OpenTextIndex(OpenIndex):
             ConfigError: the condition cannot be read.
             ArtifactError: the index has no words to be searched by, or does not belong to its encoder.
         """
-        asked = [self.asked(printable(text), options) for text in texts]
+        return self.answers_to([self.asked(printable(text), options) for text in texts], k, options)
+
+    def answers_to(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
+        """Return the k best hits for each query of the index as it is searched for; see `_answers`."""
         results = self._results(asked, k, options)
         for one, result in zip(asked, results, strict=True):
             if self._has_words:

@@ -393,3 +393,32 @@ def fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
         if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
             return fields_used(*there)
     return {}
+
+
+def joined_field(fields: Sequence[pa.Field]) -> pa.Field:
+    """Return the column of a field that several indexes have."""
+    first = fields[0]
+    if all(one.type == first.type for one in fields):
+        return first
+    try:
+        numbers = [one for one in fields if pa.types.is_integer(one.type) or pa.types.is_floating(one.type)]
+        if len(numbers) == len(fields):
+            schemas = [pa.schema([pa.field("it", one.type)]) for one in fields]
+            return first.with_type(pa.unify_schemas(schemas, promote_options="permissive").field(0).type)
+    except pa.ArrowException:
+        pass
+    return first.with_type(pa.string())
+
+
+def with_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with all wanted columns: of their types, null where the batch has none."""
+    arrays = []
+    for field in wanted:
+        if field.name not in batch.schema.names:
+            arrays.append(pa.nulls(len(batch), field.type))
+            continue
+        column = batch.column(field.name)
+        if column.type != field.type and pa.types.is_nested(column.type):
+            column = pa.array([None if one is None else str(one) for one in column.to_pylist()], field.type)
+        arrays.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)

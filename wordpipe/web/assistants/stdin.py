@@ -27,6 +27,7 @@ from wordpipe.web.metrics import Metrics
 from wordpipe.web.replies import to_json
 from wordpipe.web.served_artifacts import ServedArtifacts
 from wordpipe.web.settings import ServeSettings
+from wordpipe.web.together import said_apart
 
 _LOOK_S = 0.2  # between two looks whether a signal has come
 
@@ -68,6 +69,8 @@ def answer_assistant(
     said = report or (lambda _: None)
     desk = _Desk(ServedArtifacts.open(several, verify=verify, report=said), ServeSettings())
     try:
+        if apart := said_apart(desk.artifacts):
+            said(apart)
         with stop_signal() as flag:
             asyncio.run(_Talk(desk, sink, said).until_end(source, flag))
         flag.raise_if_set()
