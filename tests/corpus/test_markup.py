@@ -207,6 +207,25 @@ def test_only_two_tildes_strike_through():
     ]
 
 
+FORMULAS = [
+    (r"so $\sin\!x_1 * b *$ and *c*", r"so $\sin\!x_1 * b *$ and c"),
+    (r"$~a~\,b$ &amp; \(x_1\,\) ~c~", r"$~a~\,b$ & \(x_1\,\) ~c~"),
+    ("$$\n\\int_0^1 f\\!(x)\\\\, *a*\n$$", "$$ \\int_0^1 f\\!(x)\\\\, *a* $$"),
+    ("> so \\[ a = b\\,\n> c \\] end", "so \\[ a = b\\, c \\] end"),
+    (r"costs $5\! and $10\!, or \$1\! and $2\!", r"costs $5! and $10!, or $1! and $2!"),
+    (r"`$HOME` and \*`$PATH`\*", r"$HOME and *$PATH*"),
+    (r"\[draft\] and \(x\)", r"[draft] and (x)"),
+    ("- x $y\\!\n- z$ \\!", "- x $y!\n- z$ !"),
+]
+
+
+@pytest.mark.parametrize(("written", "text"), FORMULAS)
+def test_a_formula_in_markdown_stays_as_it_is_written(written, text):
+    assert shown(written, "md") == [(None, text)]
+    mixed = f"# {FORMULAS[0][0]}\n\n{written}\n\n```\n{written}\n```\n"
+    assert shown(mixed, "md") == [(FORMULAS[0][1], f"{text}\n\n{written}")]
+
+
 def test_items_of_a_list_without_blank_lines_hold_paragraphs_and_code():
     text = "- one *a*\n  ```\n  code\n  ```\n  two\n  - inner\n- > said\n\nend\n"
     (record,) = records(text, "md")

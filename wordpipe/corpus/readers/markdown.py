@@ -1,9 +1,12 @@
-"""Markdown as an outline: CommonMark with tables, strikethrough and footnotes, read by pulldown-cmark (pyromark).
+r"""Markdown as an outline: CommonMark with tables, strikethrough and footnotes, read by pulldown-cmark (pyromark).
 
 Links and emphasis leave their text, images their description, code its lines; HTML in it is read as HTML, comments are
 no text. A footnote follows the first paragraph, list or table that refers to it, with its label in brackets, wherever it is
 written; one that nothing refers to stays where it is. Lines are exact, but for words behind a line end inside a code span or
 the target of a link, which count from the line before.
+
+A formula (`$…$`, `$$…$$`, `\(…\)` or `\[…\]`) stays as it is written: its backslashes, stars and underscores are its own.
+Money (`$5 and $10`) and escaped brackets (`\[draft\]`) are no formulas.
 
 Front matter, the fields at the head of a file, in YAML between `---` or in TOML between `+++`, gives the outline's fields. A
 block is front matter only where it reads as such: fields (`key: value`), what goes on below them (indented lines, items of
@@ -13,7 +16,7 @@ object, an alias is not followed, and depth and size are bounded. A value that i
 
 import re
 import tomllib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -43,6 +46,14 @@ _KEY = re.compile(
 _GOES_ON = re.compile(r"[ \t]|-(?:[ \t]|\n)|[\]}]|\n")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9]\d{0,20})?\.\d{1,30}|[1-9]\d{0,20}(?=[eE]))(?:[eE][-+]?\d{1,3})?")
+_FORMULA = re.compile(
+    rb"(?<![\\$])\$\$(?:\\[^\0]|[^\0$\\]){1,4000}?\$\$"
+    rb"|(?<![\\$])\$(?![\s$])(?:\\[^\0]|[^\0$\\]){1,2000}?(?<!\s)\$(?![\d$])"
+    rb"|(?<!\\)\\\((?P<in_line>[^\0]{1,2000}?)\\\)|(?<!\\)\\\[(?P<alone>[^\0]{1,4000}?)\\\]"
+)  # NUL stands for code, and for where a block begins
+_MATHS = re.compile(rb"[\\^_={]")  # in what is between brackets with backslashes, which else are escaped ones
+_NEXT_LINE = re.compile(r"\n[ \t]*(?:>[ \t]?)*")
+_CODE = frozenset(("Code", "InlineHtml", "CodeBlock", "HtmlBlock"))
 _Event = tuple[Any, Any]  # of the parser, and the first and last byte that it is of
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
@@ -89,6 +100,8 @@ class _Walk:
         self._in_heading = False
         self._notes: dict[str, list[_Event]] = {}  # label, folded → events, of those that something refers to
         self._waiting: list[str] = []  # labels of notes that follow the open block
+        self._formulas: list[tuple[int, int]] = []  # where each begins and ends
+        self._begun: set[int] = set()  # formulas, by where they begin
 
     def over(self) -> None:
         """Report all events of a Markdown parser in order, each footnote behind the block with its mark."""
@@ -98,6 +111,9 @@ class _Walk:
         has_notes = "[^" in self.text
         options = options | Options.ENABLE_FOOTNOTES if has_notes else options
         events: Iterable[_Event] = events_with_range(self.text, options=options, merge_text=False)
+        if b"$" in self._data or b"\\(" in self._data or b"\\[" in self._data:
+            events = [*events]
+            self._formulas = self._found_formulas(events)
         for event in [*self._without_notes([*events])] if has_notes else events:
             kind, value = _named(event[0])
             name = _named(value)[0] if kind in ("Start", "End") else ""
@@ -108,6 +124,39 @@ class _Walk:
                 self._say_notes()
         self._waiting += self._notes  # notes that only notes refer to
         self._say_notes()
+
+    def _found_formulas(self, events: Iterable["_Event"]) -> list[tuple[int, int]]:
+        """Return where each formula begins and ends: within one block, and not in code."""
+        data = bytearray(self._data)
+        for event, span in events:
+            kind, value = _named(event)
+            name = _named(value)[0] if kind == "Start" else kind
+            if name in _CODE:
+                data[span["start"] : span["end"]] = bytes(span["end"] - span["start"])
+            elif kind == "Start" and name not in _INLINE:  # what is before the block, and its own sign
+                first = span["start"]
+                first_of_words = first + (name in ("Item", "Heading"))
+                data[max(0, first - 1) : first_of_words] = bytes(first_of_words - max(0, first - 1))
+        found = []
+        for one in _FORMULA.finditer(data):
+            inner = one["in_line"] or one["alone"]
+            if inner is None or _MATHS.search(inner):
+                found.append(one.span())
+        return found
+
+    def _kept(self, value: str, start: int, stop: int) -> str:
+        """Return what words of a Markdown text say, a formula in them as it is written, all of it where it begins."""
+        pieces, at = list[str](), start
+        for number in range(bisect_right(self._formulas, start, key=lambda one: one[1]), len(self._formulas)):
+            first, end = self._formulas[number]
+            if first >= stop:
+                break
+            pieces.append(self._data[at : max(at, first)].decode())
+            if first not in self._begun:
+                self._begun.add(first)
+                pieces.append(_NEXT_LINE.sub("\n", self._data[first:end].decode()))
+            at = min(end, stop)
+        return "".join([*pieces, self._data[at:stop].decode()]) if pieces else value
 
     def _without_notes(self, events: list["_Event"]) -> Iterator["_Event"]:
         """Yield the events of a text but for those of footnotes that something refers to, which are kept by label."""
@@ -154,7 +203,7 @@ class _Walk:
             elif kind == "FootnoteReference":
                 self._waiting.append(value.casefold())
                 value = "" if self._in_heading else f"[{value}]"
-            self._pieces.append("\n" if value is None else value)
+            self._pieces.append(self._kept("\n" if value is None else value, span["start"], span["end"]))
 
     def _start(self, name: str, value: Any, span: dict[str, int]) -> None:
         """Begin a Markdown element."""
@@ -223,7 +272,7 @@ class _Walk:
     def _tilde(self, name: str, span: dict[str, int]) -> None:
         """Add the tilde of a Markdown text that strikes nothing through: one on each side."""
         if name == "Strikethrough" and self._data[span["start"] + 1] != ord("~"):
-            self._pieces.append("~")
+            self._pieces.append(self._kept("~", span["start"], span["start"] + 1))
 
     def _loose_words(self) -> None:
         """The words of a list without blank lines, which are no paragraph, end here."""
