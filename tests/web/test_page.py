@@ -68,7 +68,7 @@ def get(client, **params):
 
 def test_answers_without_a_script(client):
     page = get(client, q="bees find their way home")
-    assert "10 hits" in page.text
+    assert "10 answers" in page.text
     assert page.all("input", name="q")[0]["value"] == "bees find their way home"
     assert len(page.all("li", **{"class": "hit"})) == 10
     assert page.all("mark")
@@ -76,6 +76,61 @@ def test_answers_without_a_script(client):
     like = next(given["href"] for given in page.all("a") if "similar_id=" in given.get("href", ""))
     again = Parsed(client.get(like).text)
     assert len(again.all("li", **{"class": "hit"})) == 10
+
+
+@pytest.fixture(scope="module")
+def notes(serving, tmp_path_factory):
+    """A client of an index of words alone: texts about salt, files of one name, code, a text that stands twice."""
+    root = tmp_path_factory.mktemp("notes") / "notes"
+    for folder in ("a", "b"):
+        (root / folder).mkdir(parents=True)
+        lines = "".join(f"Salt of {folder} in barrel {n} of {n * 7}.\n\n" for n in range(12))
+        (root / folder / "salt.txt").write_text(lines)
+        (root / folder / "note.md").write_text("# A rule\n\nThe kettle sings.\n")
+    (root / "a" / "queue.py").write_text("class Queue:\n    def push_item(self):\n        return self.kettle_lid\n")
+    sources = [root / "a" / "salt.txt", root / "b" / "salt.txt"]
+    wordpipe.ingest(sources, output=root.parent / "salt", valid=0, documents="block")
+    wordpipe.ingest(root, output=root.parent / "code", valid=0, include=["*.py", "*.md"])
+    for name in ("salt", "code"):
+        wordpipe.index(root.parent / name, output=root.parent / f"{name}-index", language="english")
+    return serving(*(f"{name}={root.parent / name}-index" for name in ("salt", "code")), page=PAGE)
+
+
+def test_without_a_script_corrections_are_said_and_further_answers_are_linked(notes):
+    page = get(notes, index="salt", q="salt barel xylomorph")
+    assert "10 of 24 answers" in page.text
+    assert "searched for barrel instead of barel, which no text contains" in page.text
+    assert "xylomorph is in no text." in page.text
+    assert "vector" not in page.text
+    (more,) = [one["href"] for one in page.all("a") if "#answer-11" in one.get("href", "")]
+    again = Parsed(notes.get(more.removeprefix(".")).text)
+    assert len(again.all("li", id="answer-11")) == 1
+    assert "20 of 24 answers" in again.text
+    last = get(notes, index="salt", q="salt barrel", k="30")
+    assert "24 answers" in last.text
+    assert "more answers" not in last.text
+    assert "answers" in get(notes, index="salt", q="salt", docs="1").text
+
+
+def test_files_of_one_name_are_told_apart_in_filters(notes):
+    page = get(notes, index="salt", q="salt")
+    values = re.findall(r'class="value"[^>]*>([^<]*)<', notes.get("/", params={"index": "salt", "q": "salt"}).text)
+    assert {"a/salt.txt", "b/salt.txt"} <= {*values}
+    assert page.all("bdi", **{"class": "value"})
+
+
+def test_code_is_shown_as_code_and_a_text_that_stands_twice_says_where(notes):
+    page = get(notes, index="code", q="push item")
+    assert page.all("p", **{"class": "text code"})
+    assert "def push_item(self):\n    return self.kettle_lid\n\nnames: push item" in page.text
+    page = get(notes, index="code", q="kettle sings")
+    assert "also in notes/b/note.md" in page.text
+    assert not get(notes, index="salt", q="salt").all("p", **{"class": "text code"})
+
+
+def test_an_error_says_its_next_step_once(client):
+    page = get(client, q="sea", where="yeer = 1")
+    assert page.text.count("did you mean year") == 1
 
 
 def test_filters_without_a_question_list_texts(client):

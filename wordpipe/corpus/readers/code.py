@@ -5,7 +5,7 @@ name, or, at the beginning of a line, a name with brackets behind it that no sem
 deeply stands below what is around it: `Queue › push`.
 
 So that a search by words finds names, each section ends with a paragraph of its names in parts: `parseHTMLPage` and
-`max_item_count` give "parse html page · max item count".
+`max_item_count` give "names: parse html page · max item count".
 """
 
 import re
@@ -64,11 +64,16 @@ def _steps(opened: Opened, outline: Outline) -> Iterator[None]:
 
 def _report(lines: list[str], first: int, outline: Outline) -> None:
     """Report the lines of a section, and its names in parts."""
+    # without the indentation of its first line: texts begin with a letter, and the lines below are to stand as in the file
     text = "\n".join(lines)
+    own = text.lstrip("\n")
+    indent = own[: len(own) - len(own.lstrip(" \t"))]
+    if indent:
+        text = "\n".join(line.removeprefix(indent) for line in lines)
     outline.line = first
     outline.verbatim(text)
     if names := split_names(text):
-        outline.words(" · ".join(names))
+        outline.words(f"names: {' · '.join(names)}")
         outline.block()
 
 

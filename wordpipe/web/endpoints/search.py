@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from starlette.responses import Response
 
+from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, NothingFound
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult, field_passages
@@ -41,7 +42,7 @@ _HIT = fields(
 _PIECES = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
 _PASSAGE = fields(
     {"pieces": _PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG},
-    {"title": _PIECES, "fields": {"type": "object", "additionalProperties": _PIECES}},
+    {"code": FLAG, "title": _PIECES, "fields": {"type": "object", "additionalProperties": _PIECES}},
 )
 _RESULT = Answer("Result", fields(
     {
@@ -343,6 +344,8 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
         "before": passage.start > 0,
         "after": passage.stop < len(text),
     }
+    if str(hit.get("source") or "").lower().endswith(READERS["code"].endings_if_named):
+        found["code"] = True
     if title := str(hit.get("title") or ""):
         found["title"] = _pieces(title, 0, len(title), finder.marks(title))
     if hit.get("found_in"):

@@ -130,9 +130,29 @@ def share_bar(share: float) -> Markup:
     return Markup(bar(share, "share"))
 
 
+def prose(text: str) -> Markup:
+    """Return a text from a corpus as it stands on a page, with its lines and their indentation."""
+    return Markup("\n".join(shown(line.expandtabs(4), len(text) + _LONGEST) for line in text.split("\n")))
+
+
+def distinct_names(paths: Sequence[str]) -> list[str]:
+    """Return names of files for a page, each with as many of its folders as tell it from the others.
+
+    >>> distinct_names(["notes/a/x.md", "notes/b/x.md", "notes/b/y.md"])
+    ['a/x.md', 'b/x.md', 'y.md']
+    """
+    parts = {path: path.split("/") for path in paths}
+
+    def is_alone(path: str, n: int) -> bool:
+        return not any(other != path and own[-n:] == parts[path][-n:] for other, own in parts.items())
+
+    least = {path: next((n for n in range(1, len(own)) if is_alone(path, n)), len(own)) for path, own in parts.items()}
+    return ["/".join(parts[path][-least[path] :]) for path in paths]
+
+
 def problem(reply: Any) -> Markup:
     """Return the element of a page with the message of a refused request, and its next step."""
     error = reply.get("error", {}) if isinstance(reply, Mapping) else {}
     hint = error.get("hint")
-    said = tag("p", tag("bdi", error.get("message") or "no answer"))
+    said = tag("p", tag("bdi", (error.get("message") or "no answer").removesuffix(f"; {hint}")))
     return tag("div", said, hint and tag("p", tag("bdi", hint), class_="hint"), class_="problem", role="alert")

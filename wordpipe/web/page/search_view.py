@@ -12,7 +12,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
-from wordpipe.web.page.parts import Inner, Markup, artifact_choice, hidden, options, over_texts, problem, tag, url
+from wordpipe.web.page.parts import (
+    Inner,
+    Markup,
+    artifact_choice,
+    distinct_names,
+    hidden,
+    options,
+    over_texts,
+    problem,
+    prose,
+    tag,
+    url,
+)
 from wordpipe.wording import place_of_hit
 
 K = 10  # hits at first
@@ -31,6 +43,18 @@ _MIXES = [
 ]
 ALL = "*"  # stands for all indexes over texts, as in web/together.py
 _WEIGHED = ("newer_better", "half_life", "boost")  # options of a query that have no field in the form
+_KEPT = (
+    "q",
+    "similar",
+    "similar_id",
+    "index",
+    "mix",
+    "docs",
+    "where",
+    "f",
+    *_WEIGHED,
+)  # in the address of further answers
+_PLACES = 3  # where else a text stands
 _VALUES = 8  # of a filter
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
@@ -68,7 +92,9 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     # the hits
     hits: Inner = None
     if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
-        hits = await _hits(params, ask, name, asked, narrowed)
+        hits = await _hits(
+            params, ask, name, asked, narrowed, facets if status == 200 and asked else None, about["limits"]["k"]
+        )
     elif status != 200:
         hits = problem(facets)
     return tag(
@@ -101,8 +127,11 @@ def read_chosen(text: str) -> Chosen:
     return [(name, value) for name, value in pairs if not isinstance(value, (list, dict))][:_MAX_CHOSEN] if good else []
 
 
-async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str]) -> Inner:
-    """Return the search view's HTML of the hits of a query, or of the rows similar to a row."""
+async def _hits(
+    params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str],
+    facets: Mapping[str, Any] | None, most: int,
+) -> Inner:  # fmt: skip
+    """Return the search view's HTML of the hits of a query, or of the rows similar to a row; `facets` say how many match."""
     # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
@@ -122,10 +151,12 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
     if status != 200:
         return problem(found)
     passages = found.get("passages") or [None] * len(found["hits"])
+    notes = [tag("p", tag("bdi", one), class_="unknown") for one in _notes(found)]
     if not found["hits"]:
         nothing = found.get("nothing") or {"message": "nothing was found", "hint": None}
         return tag(
             "div",
+            notes,
             tag("p", nothing["message"]),
             nothing["hint"] and tag("p", nothing["hint"], class_="hint"),
             class_="empty",
@@ -136,7 +167,30 @@ async def _hits(params: Mapping[str, str], ask: Any, index: str, asked: str, nar
     for first, *others in groups:
         below = [_hit(found["hits"][place], passages[place], params, index) for place in others]
         rows.append(_hit(found["hits"][first], passages[first], params, index, below, is_border=len(rows) == border))
-    return [tag("p", f"{len(passages)} hits", class_="status"), tag("ol", rows, class_="hits")]
+    n = len(passages)
+    is_counted = facets and facets["among"] == "matches" and found["mode"] == "lexical" and params.get("docs") != "1"
+    matches = facets["rows"] if facets and is_counted else 0
+    said = f"{n} of {matches:,} answers" if matches > n else f"{n} {'answer' if n == 1 else 'answers'}"
+    more = None
+    if n >= int(k) and n < most:
+        kept = {name: params.get(name) for name in _KEPT}
+        more = tag(
+            "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
+        )
+    return [tag("p", said, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+
+
+def _notes(found: Mapping[str, Any]) -> list[str]:
+    """Return the sentences on how the query was read: corrections, remarks, unknown words, as in main.js."""
+    said = [
+        f'searched for {meant} instead of {word}, which no text contains; to search for {word}, write "{word}"'
+        for word, meant in found.get("corrected", {}).items()
+    ]
+    said += [f"{one}." for one in found.get("remarks", ())]
+    for word, near in found.get("unknown", {}).items():
+        where = "is in no text" if found["mode"] == "lexical" and word not in found["by_words"] else "has no vector"
+        said.append(f"{word} {where}." + (f" Similar words: {', '.join(near)}." if near else ""))
+    return said
 
 
 def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:
@@ -207,18 +261,30 @@ def _hit(
         "li",
         tag("p", LESS_RELATED, class_="near") if is_border else None,
         tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
-        tag("p", "… " if before else None, _marked(pieces), " …" if after else None, class_="text", dir="auto"),
+        tag(
+            "p", "… " if before else None, _marked(pieces), " …" if after else None,
+            class_="text code" if passage and passage.get("code") else "text", dir="auto",
+        ),
         tag(
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
-            [tag("bdi", one, class_="field") for one in shown], like, class_="about",
+            _also_in(hit), [tag("bdi", one, class_="field") for one in shown], like, class_="about",
         ),
         # below it
         tag(
             "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
             tag("ol", others), class_="others",
         ) if others else None,
-        class_="hit",
+        class_="hit", id=f"answer-{hit['rank']}",
     )  # fmt: skip
+
+
+def _also_in(hit: Mapping[str, Any]) -> Markup | None:
+    """Return where else the text of a hit stands."""
+    if not (also := hit.get("also_in")):
+        return None
+    places = also["places"][:_PLACES]
+    more = f" and {also['count'] - len(places):,} more" if also["count"] > len(places) else ""
+    return tag("bdi", f"also in {', '.join(places)}{more}", class_="field")
 
 
 def _place(hit: Mapping[str, Any]) -> str:
@@ -230,7 +296,9 @@ def _place(hit: Mapping[str, Any]) -> str:
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
     """Return the pieces of a passage with the words of the query marked."""
-    return [tag("mark", text) if is_marked else _EMPTY_LINES.sub("\n\n", text) for text, is_marked in pieces]
+    return [
+        tag("mark", prose(text)) if is_marked else prose(_EMPTY_LINES.sub("\n\n", text)) for text, is_marked in pieces
+    ]
 
 
 def _short(value: Any) -> str:
@@ -291,13 +359,19 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
         if not (column["filter"] or taken):
             continue
         # a link for each value: chosen it is taken back
-        items = []
+        items, names = [], {}
+        if column["name"] == "source":
+            paths = [str(value) for value in values if value is not None]
+            names = dict(zip(paths, distinct_names(paths), strict=True))
         for value, count in values.items():
             pair = (column["name"], value)
             pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
-            shown = NO_VALUE if value is None else _short(value)
-            text = [tag("bdi", shown, class_="value"), tag("span", f"{count:,}", class_="count")]
+            shown = NO_VALUE if value is None else _short(names.get(value, value))
+            text = [
+                tag("bdi", shown, class_="value", title=str(value)[:300] if value in names else None),
+                tag("span", f"{count:,}", class_="count"),
+            ]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
     # a note on what is counted

@@ -27,9 +27,22 @@ export function shown(value, most = 2000) {
   return cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0"));
 }
 
+// Names of files, each with as many of its folders as tell it from the others: a Map.
+export function distinctNames(paths) {
+  const parts = new Map(paths.map((path) => [path, path.split("/")]));
+  const end = (own, n) => own.slice(-n).join("/");
+  const isAlone = (path, n) => [...parts].every(([other, own]) => other === path || end(own, n) !== end(parts.get(path), n));
+  return new Map([...parts].map(([path, own]) => {
+    let n = 1;
+    while (n < own.length && !isAlone(path, n)) n++;
+    return [path, end(own, n)];
+  }));
+}
+
 export class Refused extends Error {
   constructor(status, error, retry) {
-    super(error?.message ?? "the answer of the server cannot be read");
+    const said = error?.message ?? "the answer of the server cannot be read", end = `; ${error?.hint}`;
+    super(said.endsWith(end) ? said.slice(0, -end.length) : said); // the hint is said on a line of its own
     this.status = status;
     this.hint = error?.hint ?? null;
     this.retry = retry;

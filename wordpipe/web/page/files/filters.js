@@ -1,5 +1,5 @@
 // The filters: values of each field with how many of the answers have them.
-import {make, text} from "./dom.js";
+import {make, text, distinctNames} from "./dom.js";
 
 const OURS = new Set(["row", "doc_id", "title", "text", "line", "id", "record_id", "anchor"]);
 export const VALUES = 8;
@@ -27,11 +27,12 @@ function drawField(column, state, choose) {
   const counts = new Map(column.values.map((one) => [one.value, one.count]));
   const listed = counts.size;
   if (column.missing || chosen.includes(null)) counts.set(null, column.missing ?? 0);
+  const names = column.name === "source" ? distinctNames([...counts.keys()].filter((one) => one !== null)) : new Map();
   const items = [...counts].map(([value, count]) => {
     const key = JSON.stringify([column.name, value]);
     const box = make("input", {type: "checkbox", "data-key": key, onchange: () => choose(column.name, value)});
     box.checked = chosen.includes(value);
-    const shown = value === null ? "no value" : column.name === "source" ? String(value).split("/").pop() : value;
+    const shown = value === null ? "no value" : names.get(value) ?? value;
     return make("li", {}, make("label", {}, box, make("span", {class: value === null ? "value hint" : "value", title: String(value ?? "").slice(0, 300)}, text(shown, 80)), make("span", {class: "count"}, count.toLocaleString("en"))));
   });
   const more = (column.distinct ?? listed) - listed;

@@ -1,7 +1,7 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
-import {get, make, problem, shown, text} from "./dom.js";
+import {get, make, problem, shown, text, distinctNames} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
-import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
+import {drawHit, folded, lessRelatedFrom, placeOf, walkByKeys} from "./results.js";
 import {facets, isWord, K, likeOf, read, replaced, request, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -72,13 +72,15 @@ function search(view) {
     try {
       if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
         const error = await counted;
-        if (error) throw error;
+        if (error instanceof Error) throw error;
         return mine === number && rest();
       }
       const [path, params] = request(asked);
       const found = await get(path, params, signal);
       if (mine !== number) return;
       draw(found, asked, path, params);
+      const facts = asked.docs ? null : await counted;
+      if (mine === number && facts && !(facts instanceof Error)) status.querySelector(".n-answers").textContent = numberOf(found, facts);
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
       status.textContent = "";
@@ -89,12 +91,12 @@ function search(view) {
     }
   }
 
-  // The filters, with how many of the answers have each value; gives what went wrong, which the answer to a question says, too.
+  // The filters, with how many of the answers have each value; gives the counts, or what went wrong, which the answer says, too.
   async function count(asked, signal, isWanted) {
     try {
       const found = await get("./facets", facets(asked, VALUES), signal);
       if (isWanted()) drawFilters(filters, found, asked, choose);
-      return null;
+      return found;
     } catch (error) {
       return error;
     }
@@ -137,6 +139,7 @@ function search(view) {
     }
     const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score)), border = lessRelatedFrom(groups);
     const act = {
+      names: distinctNames([...new Set(found.hits.map(placeOf))]),
       why: async (hit) => {
         if (asked.similar || !asked.q.trim()) return hit;
         const again = await get(path, {...params, k: Math.min(params.k, EXPLAINED), explain: 1}, giveUp.signal).catch(() => ({hits: []}));
@@ -152,7 +155,7 @@ function search(view) {
     };
     status.replaceChildren(
       asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
-      found.hits.length ? `${found.hits.length} ${found.hits.length === 1 ? "answer" : "answers"}` : "no answers",
+      make("span", {class: "n-answers"}, numberOf(found, null)),
       found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms · `,
       make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
     );
@@ -170,6 +173,13 @@ function search(view) {
     goOn = 0;
   }
 
+  // How many answers are shown, and, of a search by words, how many there are, as the filters count them.
+  function numberOf(found, counted) {
+    const n = found.hits.length, all = found.mode === "lexical" && counted?.among === "matches" ? counted.rows : 0;
+    if (all > n && n) return `${n} of ${all.toLocaleString("en")} answers`;
+    return n ? `${n} ${n === 1 ? "answer" : "answers"}` : "no answers";
+  }
+
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
   function notes(found, word) {
     const corrected = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word)).map(([one, meant]) =>
@@ -181,7 +191,8 @@ function search(view) {
 
   function unknown(found, word) {
     return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
-      make("p", {class: "unknown"}, text(one, 80), found.by_words?.includes(one) ? " has no vector, so it is used only in the search by words." : " has no vector.",
+      make("p", {class: "unknown"}, text(one, 80),
+        found.by_words?.includes(one) ? " has no vector, so it is used only in the search by words." : found.mode === "lexical" ? " is in no text." : " has no vector.",
         near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
   }
 

@@ -4,6 +4,7 @@ import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
 const TITLE = 200;
+const PLACES = 3; // where else a text stands
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
 // Hits with those that say nearly the same below the first of them.
@@ -40,9 +41,8 @@ function alike(some, others) {
 // One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
 export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
-  const line = hit.passage_line ?? hit.line;
-  const place = hit.place ?? (line === null || line === undefined ? String(hit.source ?? "") : `${hit.source}:${line}`);
-  const body = make("p", {class: "text", dir: "auto"});
+  const place = placeOf(hit);
+  const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1"});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
@@ -76,7 +76,8 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
       body,
       make("p", {class: "about"},
         make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
-        place ? copyButton(place, "place", shortPlace(place)) : null,
+        place ? copyButton(place, "place", act.names?.get(place) ?? place) : null,
+        hit.also_in ? make("span", {class: "field"}, "also in ", text(alsoIn(hit.also_in), 200)) : null,
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
         hit.index ? make("span", {class: "field index"}, make("span", {class: "field-name"}, "index"), " ", text(hit.index, 80)) : null,
         fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", passage?.fields?.[name] ? marked(passage.fields[name], 200) : text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
@@ -104,10 +105,16 @@ function copyButton(value, what, shown) {
   return button;
 }
 
-// A place without the folders before it.
-function shortPlace(place) {
-  const cut = place.lastIndexOf("/");
-  return cut < 0 ? place : place.slice(cut + 1);
+// Where an answer stands: its page, slide or cell, else its source and line.
+export function placeOf(hit) {
+  const line = hit.passage_line ?? hit.line;
+  return hit.place ?? (line === null || line === undefined ? String(hit.source ?? "") : `${hit.source}:${line}`);
+}
+
+// Where else the text of an answer stands.
+function alsoIn({count, places}) {
+  const some = places.slice(0, PLACES);
+  return some.join(", ") + (count > some.length ? ` and ${(count - some.length).toLocaleString("en")} more` : "");
 }
 
 function cutPieces(pieces, most) {
