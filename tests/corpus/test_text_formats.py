@@ -109,8 +109,8 @@ def test_source_code_is_read_by_definitions_and_names_are_there_in_parts(tmp_pat
     (tmp_path / "a.py").write_text(CODE)
     found, ingest = read(tmp_path / "a.py")
     assert [one.title for one in found] == ["", "JobQueue", "JobQueue › pushNewJob", "add_two"]
-    assert found[1].text == "# A queue of jobs.\nclass JobQueue:\n\njob queue"
-    assert found[2].text.startswith("# adds one\n    def pushNewJob")
-    assert found[2].text.endswith("push new job")
+    assert found[1].text == "# A queue of jobs.\nclass JobQueue:\n\nnames: job queue"
+    assert found[2].text.startswith("# adds one\ndef pushNewJob")
+    assert found[2].text.endswith("\n\nnames: push new job")
     assert [one.columns["line"] for one in found] == [1, 5, 7, 11]
     assert ingest.counts["code_definitions"] == 3
