@@ -36,6 +36,9 @@ REQUESTS = [  # that show more of an answer than its examples do: path, paramete
     ("/v1/embeddings", {}, {"input": ["a b", "salt"], "model": "words", "encoding_format": "base64"}),
     ("/v1/embeddings", {}, {"input": [1]}),
     ("/embed", {}, {"inputs": [7]}),
+    ("/search", {}, {"q": ["salt", "bees"], "format": "json", "k": 2}),
+    ("/rerank", {}, {"query": "salt", "texts": [7]}),
+    ("/v1/rerank", {}, {"query": "salt", "documents": ["a"], "model": "nope"}),
     ("/v1/completions", {}, {"prompt": ["The", "A"], "max_tokens": 2, "n": 2, "stop": ["x"]}),
 ]
 
@@ -105,7 +108,7 @@ def test_get_is_post_is_the_document(client, document, cls):
     assert all(told(one) == told(other) for one, other in itertools.pairwise(replies))
     assert (
         len({*cls.declared.methods}) == 2
-        or cls.declared.path.startswith(("/v1", "/embed", "/info"))
+        or cls.declared.path.startswith(("/v1", "/v2", "/embed", "/info", "/rerank"))
         or not cls.declared.can
     )
 

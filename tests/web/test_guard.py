@@ -55,6 +55,43 @@ def test_pages_of_other_servers_are_not_answered(client, headers, status):
     )
 
 
+def test_pages_of_allowed_origins_are_answered_and_only_these(serving, records):
+    page, asks = "https://notes.example.org", {"Access-Control-Request-Method": "POST"}
+    client = serving(records, token=TOKEN, cors_origin=[page, "http://localhost:5173"])
+    bearer = {"Authorization": f"Bearer {TOKEN.decode()}"}
+    for origin in (page, "http://localhost:5173"):
+        first = client.options("/search", headers={"Origin": origin, "Sec-Fetch-Site": "cross-site", **asks})
+        assert (first.status_code, first.headers["Access-Control-Allow-Origin"]) == (204, origin)
+        assert "authorization" in first.headers["Access-Control-Allow-Headers"]
+        sent = {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
+        reply = client.post("/search", json={"q": "salt"}, headers=sent | bearer)
+        assert (reply.status_code, reply.headers["Access-Control-Allow-Origin"]) == (200, origin)
+        assert reply.headers["Vary"] == "Origin"
+        assert "Access-Control-Allow-Credentials" not in reply.headers
+        refused = client.get("/search", params={"q": "salt"}, headers=sent)
+        assert (refused.status_code, refused.headers["Access-Control-Allow-Origin"]) == (401, origin)
+        assert client.options("/search", headers=sent).status_code == 401
+        assert client.options("/search", headers={**sent, **asks, "Host": "evil.example"}).status_code == 421
+    for origin in (f"{page}.evil.test", "http://notes.example.org", f"{page}:8443", "https://example.org", "null", "*"):
+        reply = client.post("/search", json={"q": "salt"}, headers={"Origin": origin, **bearer})
+        assert reply.status_code == 403
+        assert "Access-Control-Allow-Origin" not in reply.headers
+        assert client.options("/search", headers={"Origin": origin, **asks}).status_code == 403
+    assert (
+        client.get("/search", params={"q": "salt"}, headers={"Sec-Fetch-Site": "cross-site", **bearer}).status_code
+        == 403
+    )
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["*", "https://*.example.org", "notes.example.org", "https://a.b/", "null", "https://u@a.b", "https://a:x"],
+)
+def test_an_origin_is_exact(origin):
+    with pytest.raises(ConfigError, match="is not an origin"):
+        ServeSettings.make({"cors_origin": [origin]})
+
+
 def test_every_answer_has_the_headers_that_keep_it_harmless(client):
     for path in ("/search?q=salt", "/health", "/nope", "/search"):
         headers = client.get(path).headers

@@ -128,6 +128,71 @@ def test_code_is_shown_as_code_and_a_text_that_stands_twice_says_where(notes):
     assert not get(notes, index="salt", q="salt").all("p", **{"class": "text code"})
 
 
+def links_of(page, **attributes):
+    return {one.get("rel", ""): one["href"] for one in page.all("a", **attributes) if "text/" in one.get("href", "")}
+
+
+def test_a_title_leads_to_the_page_of_its_text(client):
+    found = get(client, index="records", q="salt bread")
+    href = next(one["href"] for one in found.all("a") if one.get("href", "").startswith("./text/r-"))
+    reply = client.get(href.removeprefix("."))
+    page = Parsed(reply.text)
+    assert "script-src 'self'" in reply.headers["Content-Security-Policy"]
+    assert "Salt draws water out of bread." in page.text
+    assert page.all("mark")
+    assert "<title>Title" in reply.text
+    own = links_of(page)["bookmark"]
+    assert re.fullmatch(r"\.\./text/r-\d+\?index=records", own)
+    again = client.get(own.removeprefix(".."))
+    assert again.status_code == 200
+    assert not Parsed(again.text).all("mark")
+    assert "Similar texts" in again.text
+    for name, key in (("a", "href"), ("link", "href"), ("script", "src")):
+        assert all(one[key].startswith(("../", "#")) for one in page.all(name)), name
+    tabs = [one["href"] for one in page.all("a") if one.get("href", "").startswith("../?")]
+    assert any("q=salt+bread" in one and "index=records" in one for one in tabs)
+
+
+def test_the_page_of_a_text_leads_on_in_its_document(notes):
+    page = Parsed(notes.get("/text/", params={"index": "salt", "row": "1", "q": "salt"}).text)
+    assert page.all("mark")
+    assert "Similar texts" not in page.text  # no vectors
+    links = links_of(page)
+    rows = notes.get("/text", params={"index": "salt", "row": 1}).json()
+    for name, kind in (("before", "prev"), ("after", "next")):
+        assert (f"row={rows[name]}&" in links.get(kind, "")) == (rows[name] is not None)
+    assert "read" in get(notes, index="salt", q="barrel").text
+
+
+@pytest.mark.parametrize("own", ["a/b", "..", ".", "ü ?#&", "<b>", "x" * 300])
+def test_every_id_has_a_page(serving, tmp_path, own):
+    text = f"{'Salt of the sea, and water. ' * 5_000}\n\n</script><b>end"
+    wordpipe.ingest([{"id": own, "title": own, "text": text, "kind": "<i>"}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    found = get(client, q="salt")
+    href = next(one["href"] for one in found.all("a") if one.get("href", "").startswith("./text/"))
+    page = Parsed(client.get(href.removeprefix(".")).text)
+    assert not page.all("b")
+    assert not page.all("i")
+    assert "characters 1 to 100,000 of" in page.text
+    more = next(one["href"] for one in page.all("a") if "start=100000" in one.get("href", ""))
+    last = Parsed(client.get(more.removeprefix("..")).text)
+    assert "</script><b>end" in last.text
+    assert "previous part" in last.text
+
+
+def test_a_text_that_there_is_not_says_so(client):
+    for path, params, status in (
+        ("/text/nope", {"index": "records"}, 404), ("/text/", {"row": "99999"}, 404), ("/text/", {}, 400),
+        ("/text/r-2", {"index": "nope"}, 404), ("/text/r-2", {"row": "7", "index": "records"}, 200),
+    ):  # fmt: skip
+        reply = client.get(path, params=params)
+        assert reply.status_code == status, path
+        assert Parsed(reply.text).all("div", role="alert") or status == 200
+    assert "note 2." in reply.text  # the row of another record: the index was made again
+
+
 def test_an_error_says_its_next_step_once(client):
     page = get(client, q="sea", where="yeer = 1")
     assert page.text.count("did you mean year") == 1

@@ -58,6 +58,43 @@ def test_conditions_that_are_repeated_are_all_true(client):
     assert years == {2001, 2002, 2003, 2010}
 
 
+def test_several_questions_in_one_request_are_answered_as_one_by_one(client):
+    questions = ["salt water", "watre", "bees -salt"]
+    asked = {"q": questions, "k": 3, "count": True, "passage": 60}
+    found = client.post("/search", json={**asked, "format": "json"}).json()["results"]
+    each = [client.post("/search", json={**asked, "q": one, "format": "json"}).json() for one in questions]
+    assert [one | {"seconds": 0} for one in found] == [one | {"seconds": 0} for one in each]
+    lines = client.post("/search", json={"q": questions, "k": 3})
+    assert lines.text == "".join(client.get("/search", params={"q": one, "k": 3}).text for one in questions)
+    table = csv.DictReader(io.StringIO(client.post("/search", json={"q": questions, "format": "csv"}).text, newline=""))
+    assert {row["query"] for row in table} == {*questions}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"q": []}, "number of queries"), ({"q": ["a"] * 257}, "number of queries"), ({"q": ["salt", " "]}, "is empty"),
+        ({"q": ["salt", 3]}, "list of texts"), ({"q": 3}, "list of texts"), ({"q": {"a": "b"}}, "list of texts"),
+        ({"q": ["salt"] * 20, "k": 1000}, "k times the number of queries"),
+        ({"q": ["salt"] * 20, "explain": True}, "k with explain"),
+    ],
+)  # fmt: skip
+def test_lists_of_questions_that_cannot_be_are_refused(client, body, said):
+    reply = client.post("/search", json=body)
+    assert reply.status_code == 400
+    assert said in reply.json()["error"]["message"]
+
+
+def test_the_last_word_of_a_question_is_completed(client, together):
+    found = client.get("/suggest", params={"q": "how do Be", "k": 2, "index": "records"}).json()
+    assert (found["query"], found["index"]) == ("how do Be", "records")
+    assert found["suggestions"][0] == {"word": "bees", "query": "how do bees"}
+    assert client.get("/suggest", params={"q": "qxq"}).json()["suggestions"] == []
+    words = [one["word"] for one in together.get("/suggest", params={"q": "sal", "index": "*"}).json()["suggestions"]]
+    assert words == ["salt", "salz"]
+    assert client.get("/suggest", params={"q": "sal", "index": "words"}).status_code == 400
+
+
 def test_nothing_found_is_an_answer_that_says_why(client):
     params = {"q": "salt", "where": "year = 1"}
     assert client.get("/search", params=params).text == ""
@@ -302,10 +339,10 @@ def test_facets_equal_counts_by_conditions(serving, built, tmp_path):
 
 def test_about_says_what_can_be_asked(client, built):
     found = {one["name"]: one for one in client.get("/about").json()["artifacts"]}
-    assert found["records"]["can"] == ["search", "similar", "embed", "examine"]
-    assert found["words"]["can"] == ["search", "neighbours", "embed", "map", "examine"]
-    assert found["model"]["can"] == ["fill", "embed", "attend", "examine"]
-    assert found["clm"]["can"] == ["complete", "embed", "attend", "examine"]
+    assert found["records"]["can"] == ["search", "similar", "embed", "examine", "rerank"]
+    assert found["words"]["can"] == ["search", "neighbours", "embed", "map", "examine", "rerank"]
+    assert found["model"]["can"] == ["fill", "embed", "attend", "examine", "rerank"]
+    assert found["clm"]["can"] == ["complete", "embed", "attend", "examine", "rerank"]
     assert found["colours"]["can"] == ["predict"]
     assert (found["records"]["rows"], found["clm"]["rows"]) == (40, None)
     whole = client.get("/about", params={"artifact": "index"}).json()

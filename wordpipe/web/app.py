@@ -20,6 +20,7 @@ from wordpipe.web.endpoints import (  # noqa: F401  (they declare)
     embeddings,
     examine,
     models,
+    rerank,
     search,
     texts,
     vector_stores,
@@ -49,7 +50,7 @@ class Application:
         token: see `Guard`.
         log: takes a line for each request.
         report: takes what the server's owner is to know: failures.
-        page: what draws `/`, by its `home` and `static`, as the module `page` does; None: there is the API alone.
+        page: what draws `/`, by its `home`, `reading` and `static`, as the module `page` does; None: there is the API alone.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Application:
         if page is not None:
             routes += [
                 Route("/", self.home, methods=["GET"]),
+                Route("/text/{id:path}", self.reading, methods=["GET"]),
                 Route("/static/{name:path}", self.static, methods=["GET"]),
             ]
         self.routes = routes
@@ -115,6 +117,16 @@ class Application:
         headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
         return Response(text.encode("utf-8", "replace"), headers=headers)
 
+    async def reading(self, request: Request) -> Response:
+        """Return the page of one text."""
+        Url(request)  # what cannot be read is refused
+        way = (request.scope.get("raw_path") or b"").partition(b"/text/")[2].partition(b"?")[0]
+        root = "../" * (1 + way.count(b"/"))
+        asker = self._asker(request)
+        status, text = await self._page.reading(request.path_params["id"], dict(request.query_params), asker, root)
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
+        return Response(text.encode("utf-8", "replace"), status, headers=headers)
+
     async def static(self, request: Request) -> Response:
         """Return a file of the page: a script, the style, the icon."""
         found = self._page.static(request.path_params["name"])
@@ -133,7 +145,9 @@ class Application:
     def _asker(self, request: Request) -> Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]:
         """Return a function that asks a GET endpoint within the application: path and parameters → status, JSON."""
         by_path = {
-            route.path: route.endpoint for route in self.routes if route.path not in ("/", "/static/{name:path}")
+            route.path: route.endpoint
+            for route in self.routes
+            if route.path not in ("/", "/text/{id:path}", "/static/{name:path}")
         }
 
         async def ask(path: str, params: Mapping[str, str]) -> tuple[int, Any]:

@@ -1,8 +1,9 @@
 """The guard before all endpoints: who may ask, how much, how long; safe headers on every answer; one line of log for each.
 
 In this order: the Host must be a name of this server (else a foreign page could reach it by a name of its own, DNS
-rebinding: 421), the Origin must be this server (403), the token must be right (401), fewer requests than the limit must be at
-work (429), the body must be small (413) and come in time (408), and the answer must be ready in time (503).
+rebinding: 421), the Origin must be this server or one that its owner allows (403), the token must be right (401), fewer
+requests than the limit must be at work (429), the body must be small (413) and come in time (408), and the answer must be
+ready in time (503). A page of an allowed origin asks first whether it may ask (`OPTIONS`), without the token.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wordpipe.web.metrics import Metrics
@@ -41,6 +43,12 @@ _BODY_SECONDS = 10.0  # that a body may take to come
 _THROWN_AWAY = 64 << 20  # bytes of a body that is too large, which are read so that its client sees the answer
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="wordpipe", Basic realm="wordpipe"'}
 _LOGGED_CHARS = 200  # of a path
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "authorization, content-type, mcp-protocol-version, mcp-method, mcp-name",
+    "Access-Control-Max-Age": "600",
+}
+_EXPOSED = "Wordpipe-Remarks, Retry-After"  # headers of answers that a page of another origin can read
 
 Log = Callable[[str], None]
 """Takes a line."""
@@ -65,6 +73,7 @@ class Guard:
     ) -> None:  # fmt: skip
         self._app, self._settings, self._metrics = app, settings, metrics
         self._token, self._log, self._report, self._route_of = token, log, report, route_of
+        self._origins = {one.lower() for one in settings.cors_origin}
         self._names = {name.lower() for name in (*LOCAL_HOSTS, settings.host, *settings.allow_host)}
         self.draining = False
 
@@ -90,6 +99,9 @@ class Guard:
         """Admit a request, read its body and let the application answer, all within the time limit."""
         try:
             self._admit(call)
+            if call.is_preflight:
+                await Response(status_code=204, headers=_PREFLIGHT)(call.scope, _nothing, call.send)
+                return
             async with asyncio.timeout(self._settings.timeout):
                 body = await self._body(call, receive)
                 await self._app(call.scope, _replay(body, receive), call.send)
@@ -128,7 +140,9 @@ class Guard:
             )
         origin, site = call.header(b"origin"), call.header(b"sec-fetch-site")
         navigates = call.header(b"sec-fetch-mode") == "navigate" and call.scope["method"] == "GET"
-        if (origin and not _same_origin(origin, host)) or (site in ("cross-site", "same-site") and not navigates):
+        call.allowed = origin if origin.lower() in self._origins else ""
+        is_ours = not origin or _same_origin(origin, host)
+        if not call.allowed and (not is_ours or (site in ("cross-site", "same-site") and not navigates)):
             raise Refused(403, "the request comes from a page of another server", hint="open the page of this server")
         # a path that can be read, and a token
         path = call.scope["path"]
@@ -136,6 +150,8 @@ class Guard:
             unquote_to_bytes(call.scope.get("raw_path") or b"").decode()
         except UnicodeDecodeError:
             raise Refused(400, "the path is not UTF-8", hint="see /openapi.json") from None
+        if call.is_preflight:
+            return
         authorised = self._token is None or is_token(call.header(b"authorization"), self._token)
         if not authorised and path not in _OPEN:
             raise Refused(
@@ -219,6 +235,7 @@ class _Call:
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
         self.began = time.monotonic()
+        self.allowed = ""  # the other origin whose page may read the answer
         self.started, self.status, self.bytes = False, 499, 0  # 499: the client has gone before there was an answer
         self._headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
@@ -229,12 +246,22 @@ class _Call:
         values = self._headers.get(name, [])
         return values[0].decode("latin-1") if len(values) == 1 else "," if values else ""
 
+    @property
+    def is_preflight(self) -> bool:
+        """True if a browser asks whether a page of an allowed origin may ask."""
+        return bool(
+            self.allowed and self.scope["method"] == "OPTIONS" and self.header(b"access-control-request-method")
+        )
+
     async def send(self, message: Message) -> None:
         """Send an answer on, with the headers that the guard puts on every answer."""
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
             given = {name.lower() for name, _ in message.get("headers", ())}
             more = {**_HEADERS, "Content-Security-Policy": API_POLICY}
+            if self.allowed:
+                more |= {"Access-Control-Allow-Origin": self.allowed, "Access-Control-Expose-Headers": _EXPOSED}
+                more["Vary"] = "Origin"
             added = [
                 (name.encode(), value.encode()) for name, value in more.items() if name.lower().encode() not in given
             ]

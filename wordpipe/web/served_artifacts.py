@@ -38,6 +38,7 @@ CAN: dict[str, str] = {
     "similar": "an index of texts with vectors",
     "neighbours": "a words artifact or an index of words",
     "embed": "an index of texts with vectors, a sentences or words artifact, or a model that encodes texts",
+    "rerank": "an index of texts, a sentences or words artifact, or a model that encodes texts",
     "fill": "a model made by `train mlm` or `train denoising`",
     "complete": "a model made by `train clm` or `train seq2seq`",
     "predict": "a model made by `train classifier` or `train tagger`",
@@ -51,7 +52,6 @@ _POLL_FAR_S = 10.0  # at those in a bucket: a request each
 _RETRY_S = 5.0  # before a generation that could not be opened is tried again, at first
 _MOST_RETRY_S = 3600.0  # and at most
 _REMEMBERED = 32  # of a generation
-_MADE = ("language_model", "predictor", "inspected")  # of one
 _KEPT_S = 30.0  # an error of work that takes seconds
 _LAST_S = 10.0  # for slow work to see that it is to end: a thread in the middle of it may not outlive the interpreter
 _WARM_TEXT = "warm"
@@ -103,16 +103,17 @@ class Generation:
         """Return the abilities of the served artifact: keys of `CAN`."""
         opened = self.opened
         if isinstance(opened, OpenTextIndex):
-            return ("search", "similar", "embed", "examine") if opened.has_vectors else ("search",)
+            return ("search", "similar", "embed", "examine", "rerank") if opened.has_vectors else ("search", "rerank")
         if isinstance(opened, OpenIndex):
             return "search", "neighbours", "examine"
         if isinstance(opened, OpenWords):
-            return "search", "neighbours", "embed", "map", "examine"
+            return "search", "neighbours", "embed", "map", "examine", "rerank"
         if opened.kind == "sentences":
-            return "embed", "examine"
-        looked_into = ("attend", "examine") if is_transformer(opened.artifact) else ()
+            return "embed", "examine", "rerank"
         made_by = COMMANDS.get(opened.artifact.manifest.command)
-        return *(made_by.can if made_by else ("embed",)), *looked_into
+        able = made_by.can if made_by else ("embed",)
+        more = ("attend", "examine") if is_transformer(opened.artifact) else ()
+        return *able, *more, *(["rerank"] if "embed" in able else [])
 
     @cached_property
     def language_model(self) -> "OpenModel":
@@ -176,7 +177,7 @@ class Generation:
     def close(self) -> None:
         """Close the artifact, and release all that was made for requests."""
         self.opened.close()
-        for name in _MADE:
+        for name in ("language_model", "predictor", "inspected"):
             self.__dict__.pop(name, None)
         self.remembered.clear()
         self.looks.clear()
@@ -267,10 +268,8 @@ class Served:
     def hear(self, error: WordpipeError | None) -> bool:
         """Record whether the store of a served artifact answers; return True if it has just stopped."""
         was_silent, self.is_silent = self.is_silent, error is not None
-        if error is not None:
-            self.error = error.message
-        elif was_silent:
-            self.error = None
+        if error is not None or was_silent:
+            self.error = None if error is None else error.message
         return self.is_silent and not was_silent
 
 

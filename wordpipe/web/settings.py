@@ -1,6 +1,7 @@
 """Settings of `wordpipe serve`."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from wordpipe.settings import Settings, checked, setting
 
@@ -27,6 +28,12 @@ class ServeSettings(Settings):
         (),
         "another host name of this server in browsers, for example the name of a proxy; can be repeated",
         metavar="NAME",
+    )
+    cors_origin: tuple[str, ...] = setting(
+        (),
+        "web page that may ask the server from a browser, as its scheme and host, for example https://notes.example.org; "
+        "can be repeated",
+        metavar="ORIGIN",
     )
     open: bool = setting(False, "open the page in the browser")
     log_queries: bool = setting(False, "also write the queries to the log")
@@ -56,6 +63,20 @@ class ServeSettings(Settings):
         20.0, "maximum time to finish open requests when the server stops, in seconds", ge=0, le=3_600,
         section=_LIMITS, expert=True,
     )  # fmt: skip
+
+    @checked
+    def _origins_are_exact(self) -> None:
+        for origin in self.cors_origin:
+            try:
+                parts = urlsplit(origin)
+                is_exact = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            except ValueError:
+                is_exact = False
+            if not is_exact or origin != f"{parts.scheme}://{parts.netloc}" or "@" in origin or "*" in origin:
+                raise ValueError(
+                    f"{origin} is not an origin: write its scheme and host exactly, with the port if it has one, "
+                    "for example https://notes.example.org"
+                )
 
     @checked
     def _token_for_others(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -432,6 +433,11 @@ class OpenApart(OpenIndexes):
             np.zeros(len(part), np.bool_) if one is None else one for part, one in zip(self.parts, own, strict=True)
         ]
         return None if all(one is None for one in own) else np.concatenate(held)
+
+    def completions(self, prefix: str, most: int) -> list[str]:
+        """Return words of the texts of all indexes that begin with a prefix, those of each by turns."""
+        ranked = zip_longest(*(part.completions(prefix, most) for part in self.parts))
+        return [*dict.fromkeys(word for some in ranked for word in some if word is not None)][:most]
 
     def nothing_found(self, options: QueryOptions, asked: str = "") -> NothingFound:
         """Return the report that no query of the indexes found anything."""

@@ -111,6 +111,10 @@ class OpenTextIndex(OpenIndex):
             return words_N if asked.rows is None else asked.rows
         return words_N & asked.rows
 
+    def completions(self, prefix: str, most: int) -> list[str]:
+        """Return words of the texts that begin with a prefix, the most frequent first."""
+        return self.lexical.completions(prefix, most) if self._has_words else []
+
     @cached_property
     def asked_rows(self) -> AskedRows:
         """The reader of queries."""

@@ -17,7 +17,7 @@ from wordpipe.stages import OpenTextIndex
 from wordpipe.web.endpoint import At, Endpoint, Serving
 from wordpipe.web.endpoints.search import FacetsOf, Found, Search, Similar
 from wordpipe.web.endpoints.texts import TextOf
-from wordpipe.web.params import TEXT, Body, Param, Schema, bounded, fields
+from wordpipe.web.params import TEXT, Body, Param, Schema, bounded, fields, typed
 from wordpipe.web.replies import Refused
 from wordpipe.web.settings import ServeSettings
 from wordpipe.web.together import ALL
@@ -110,6 +110,8 @@ class Tool:
             value = one.default if given.get(name) is None else given[name]
             if one.most is not None and type(value) is int:
                 bounded(name, value, self._param(one).ge or 0, one.most)
+            if one.schema is TEXT:
+                value = typed({name: value}, name, str)
             if value is not None:
                 values[one.param] = value
         body = Body(values)
@@ -169,6 +171,11 @@ def _text(said: str) -> dict[str, str]:
 
 
 # ---- answers as objects
+
+
+def _of_search(asked: Search, at: At, found: list[Found]) -> dict[str, Any]:
+    """Return the answers of a search with one query."""
+    return _answers(asked, at, found[0])
 
 
 def _answers(asked: Search | Similar, at: At, found: Found) -> dict[str, Any]:
@@ -366,14 +373,16 @@ TOOLS: dict[str, Tool] = {
             "brackets. To read more of an answer, call get with its index and row.",
             Search,
             {
-                "query": Argument("q", "words to search for, or a question; may be empty if there is a condition"),
+                "query": Argument(
+                    "q", "words to search for, or a question; may be empty if there is a condition", schema=TEXT
+                ),
                 "k": _MOST,
                 "index": Argument("index", "names of the indexes to search; default: all, as one", default=ALL),
                 "where": _where("a condition on fields"),
                 "sort": Argument("sort", "FIELD or FIELD:desc: sort the matching rows by a field, not by relevance"),
                 "offset": Argument("offset", "leave out the first answers, to get the next page", most=1_000),
             },
-            _answers,
+            _of_search,
             _answers_text,
             {"format": "json", "passage": _PASSAGE},
         ),

@@ -40,6 +40,9 @@ _INFO = Answer("Info", fields({
 }))  # fmt: skip
 
 
+TEI_ERROR = Answer("TeiError", fields({"error": TEXT, "error_type": TEXT}))
+
+
 def _texts_param(name: str) -> Any:
     """Declare texts to embed: one, or a list. Raises ConfigError, Refused: none, too many, too long, ids."""
 
@@ -51,20 +54,25 @@ def _texts_param(name: str) -> Any:
             raise ConfigError(
                 "the value is not a text or a list of texts", where=name, expected="a text, or a list of texts"
             )
-        if len(texts) > settings.max_texts:
-            what = f"the request has {len(texts):,} texts, but at most {settings.max_texts:,} are allowed"
-            raise Refused(413, what, hint="send fewer texts in one request")
-        if not texts or not all(text.strip() for text in texts):
-            what = "a text is empty" if texts else "there is no text"
-            raise ConfigError(what, where=name, hint="send texts that are not empty")
-        for text in texts:
-            bounded("characters of a text", len(text), 1, settings.max_chars)
-        return texts
+        return checked_texts(texts, name, settings)
 
     return param(
         text="a text or a list of texts", example=["salt and water"], each=True, check=check,
         schema=lambda settings: one_or_more(said_schema(settings), settings.max_texts),
     )  # fmt: skip
+
+
+def checked_texts(texts: list[str], name: str, settings: ServeSettings) -> list[str]:
+    """Return the texts of a request. Raises ConfigError, Refused: none, too many, an empty one, or too long."""
+    if len(texts) > settings.max_texts:
+        what = f"the request has {len(texts):,} texts, but at most {settings.max_texts:,} are allowed"
+        raise Refused(413, what, hint="send fewer texts in one request")
+    if not texts or not all(text.strip() for text in texts):
+        what = "a text is empty" if texts else "there is no text"
+        raise ConfigError(what, where=name, hint="send texts that are not empty")
+    for text in texts:
+        bounded("characters of a text", len(text), 1, settings.max_chars)
+    return texts
 
 
 def _dimensions_param() -> Any:
@@ -83,7 +91,7 @@ class _Encoded:
     n_tokens: int  # that were read
 
 
-def _tei_error(error: WordpipeError | Refused) -> Response:
+def tei_error(error: WordpipeError | Refused) -> Response:
     """Return an error in the form of text-embeddings-inference, whose statuses are 413, 422, 424, 429."""
     if isinstance(error, Refused):
         status = 424 if error.status in (400, 404) else error.status
@@ -129,8 +137,8 @@ class Embeddings(Endpoint):
 
 
 @endpoint(
-    "/embed", can="embed", answer=Answer("Vectors", listing(_NUMBERS)), methods=["POST"], others=True, refuse=_tei_error,
-    error=Answer("TeiError", fields({"error": TEXT, "error_type": TEXT})),
+    "/embed", can="embed", answer=Answer("Vectors", listing(_NUMBERS)), methods=["POST"], others=True, refuse=tei_error,
+    error=TEI_ERROR,
 )  # fmt: skip
 class Embed(Endpoint):
     """Vectors of texts."""

@@ -1,4 +1,4 @@
-"""Our own API over indexes and words: `/search`, `/similar`, `/neighbours` and `/facets`."""
+"""Our own API over indexes and words: `/search`, `/similar`, `/neighbours`, `/facets` and `/suggest`."""
 
 import json
 import time
@@ -9,14 +9,36 @@ from typing import Any, Literal, Self
 
 from starlette.responses import Response
 
-from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, NothingFound
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import CsvAnswers, OpenArtifact, OpenIndex, OpenWords, PassageFinder, QueryResult, field_passages
+from wordpipe.stages import (
+    CsvAnswers,
+    OpenArtifact,
+    OpenIndex,
+    OpenTextIndex,
+    OpenWords,
+    PassageFinder,
+    QueryResult,
+    field_passages,
+)
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import OfOneRow
-from wordpipe.web.params import ANY, FLAG, MAP, NUMBER, TEXT, WHOLE, bounded, checked_text, fields, listing, maybe, ref
+from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of, pieces_of
+from wordpipe.web.params import (
+    ANY,
+    FLAG,
+    MAP,
+    NUMBER,
+    TEXT,
+    WHOLE,
+    bounded,
+    checked_text,
+    fields,
+    listing,
+    maybe,
+    one_or_more,
+    ref,
+)
 from wordpipe.web.replies import CSV, LINES, Refused, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
 
@@ -25,6 +47,8 @@ _MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
 _MAX_PASSAGE = 5_000  # characters
 _MAX_OFFSET = 100_000
+_MAX_HITS = 10_000  # of all queries of a request
+_MAX_SUGGESTED = 50
 _FACET_VALUES = 1_000
 _LONGEST_HEADER = 4_000  # characters
 _MAX_CONDITION = 10_000  # characters
@@ -39,10 +63,9 @@ _HIT = fields(
     },
     closed=False,
 )  # fmt: skip
-_PIECES = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
 _PASSAGE = fields(
-    {"pieces": _PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG},
-    {"code": FLAG, "title": _PIECES, "fields": {"type": "object", "additionalProperties": _PIECES}},
+    {"pieces": PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG},
+    {"code": FLAG, "title": PIECES, "fields": {"type": "object", "additionalProperties": PIECES}},
 )
 _RESULT = Answer("Result", fields(
     {
@@ -56,6 +79,15 @@ _RESULT = Answer("Result", fields(
         "passages": listing(ref("Passage")), "row": WHOLE,
     },
 ), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
+_RESULTS = Answer(
+    "Results", fields({"results": listing(ref("Result"))}), {_RESULT.name: _RESULT.schema, **_RESULT.parts}
+)
+_OF_SEARCH = Answer(
+    "SearchResult", {"anyOf": [ref("Result"), ref("Results")]}, {_RESULTS.name: _RESULTS.schema, **_RESULTS.parts}
+)
+_SUGGESTIONS = Answer("Suggestions", fields({
+    "index": TEXT, "digest": TEXT, "query": TEXT, "suggestions": listing(fields({"word": TEXT, "query": TEXT})),
+}))  # fmt: skip
 _COLUMN = fields(
     {
         "name": TEXT, "type": TEXT, "values": listing(fields({"value": ANY, "count": WHOLE})), "distinct": maybe(WHOLE),
@@ -82,6 +114,18 @@ def _within(conditions: Sequence[str], settings: ServeSettings) -> Sequence[str]
 def _question(text: str, settings: ServeSettings) -> str:
     """Check a question that may be blank."""
     return checked_text(text, "the query", settings.max_chars) if text.strip() else ""
+
+
+def _questions(given: Any, settings: ServeSettings) -> str | tuple[str, ...]:
+    """Check one question, or a list of them, none of which is blank. Raises ConfigError."""
+    if isinstance(given, str):
+        return _question(given, settings)
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise ConfigError(
+            "the value is not a text or a list of texts", where="q", expected="a text, or a list of texts"
+        )
+    bounded("number of queries", len(given), 1, settings.max_texts)
+    return tuple(checked_text(one, "the query", settings.max_chars) for one in given)
 
 
 _WHERE: dict[str, Any] = {"check": _within}
@@ -114,13 +158,14 @@ def _format_param() -> Any:
     )
 
 
-@endpoint("/search", can="search", answer=_RESULT, media=[LINES, CSV])
+@endpoint("/search", can="search", answer=_OF_SEARCH, media=[LINES, CSV])
 class Search(Endpoint):
     """The hits of a query in an index or words."""
 
-    q: str = param(
+    q: Any = param(
         "", "the query; for a words artifact, also an expression such as king - man + woman; empty: the first rows that fit "
-        "where and f", example="how do bees fly", each=True, check=_question, schema=TEXT,
+        "where and f; in a body also a list of queries", example="how do bees fly", each=True, check=_questions,
+        schema=lambda settings: one_or_more(TEXT, settings.max_texts),
     )  # fmt: skip
     k: int = _hits_param()
     index: tuple[str, ...] | None = artifact_param("an index or a words artifact", several=True)
@@ -139,19 +184,37 @@ class Search(Endpoint):
         """Refuse explanations of too many hits, as each takes 10 ms, and no query without a condition. Raises ConfigError."""
         if not (self.q or self.f or self.options.where):
             raise ConfigError("the query is empty", hint="write some words, or a condition")
+        n = len(self.questions)
         if self.options.explain:
-            bounded("k with explain", self.k, 1, _MAX_EXPLAINED)
+            bounded("k with explain", self.k * n, 1, _MAX_EXPLAINED)
+        if n > 1:
+            bounded("k times the number of queries", self.k * n, 1, _MAX_HITS)
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The queries of the request."""
+        return (self.q,) if isinstance(self.q, str) else self.q
+
+    @property
+    def weight(self) -> int:
+        """The number of queries in the request."""
+        return len(self.questions)
 
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> "list[Found]":
-        """Return the hits of each query for `/search`, and for a page the passages."""
-        asked = items[0]
+    def answer(cls, at: At, items: Sequence[Self]) -> "list[list[Found]]":
+        """Return the hits of the queries of each request to `/search`, and for a page the passages."""
+        found = iter(cls._found(at, items[0], [one for item in items for one in item.questions]))
+        return [[next(found) for _ in item.questions] for item in items]
+
+    @classmethod
+    def _found(cls, at: At, asked: Self, questions: Sequence[str]) -> "list[Found]":
+        """Return the hits of queries that are asked with the same options."""
         options = _narrowed(at, asked.options, asked.f)
-        found = iter(at.opened.query_all([one.q for one in items if one.q], asked.k, options))
-        results = [next(found) if one.q else _listed(at.opened, options, asked.k) for one in items]
+        found = iter(at.opened.query_all([one for one in questions if one], asked.k, options))
+        results = [next(found) if one else _listed(at.opened, options, asked.k) for one in questions]
         if asked.format != "json":
             return [_named(at, Found(result)) for result in results]
-        counts = at.opened.count_all([one.q for one in items], options) if asked.count else [None] * len(items)
+        counts = at.opened.count_all(questions, options) if asked.count else [None] * len(questions)
         return [
             _named(
                 at,
@@ -162,9 +225,17 @@ class Search(Endpoint):
             for result, n in zip(results, counts, strict=True)
         ]
 
-    def reply(self, at: At, found: "Found") -> Response | dict[str, Any]:
-        """Return the lines of `wordpipe query --json`, or one object with all that is known."""
-        return found.reply(at, self.k, self.format)
+    def reply(self, at: At, found: "list[Found]") -> Response | dict[str, Any]:
+        """Return the lines of `wordpipe query --json`, or one object with all that is known; of several queries `results`."""
+        if isinstance(self.q, str):
+            return found[0].reply(at, self.k, self.format)
+        if self.format == "json":
+            return {"results": [one.object(at, self.k) for one in found]}
+        results = [one.result for one in found]
+        if self.format == "lines":
+            return lines_reply({"query": one.query} | hit for one in results for hit in one.hits)
+        table = CsvAnswers(at.opened, titled=True, explained=self.options.explain)
+        return csv_reply(table.header + "".join(table.lines(one.query, one.hits) for one in results))
 
 
 @endpoint("/similar", can="similar", answer=_RESULT, media=[LINES, CSV])
@@ -242,6 +313,28 @@ class FacetsOf(Endpoint):
         return [{"where": where, **found} for found in counts]
 
 
+@endpoint("/suggest", can="search", answer=_SUGGESTIONS)
+class Suggest(Endpoint):
+    """Words of the texts that the last word of an unfinished query may become, the most frequent first."""
+
+    q: str = words_param("the query, whose last word is not finished", "how do be", "the query")
+    k: int = param(8, "maximum number of suggestions", ge=1, le=_MAX_SUGGESTED)
+    index: tuple[str, ...] | None = artifact_param("an index of texts", several=True)
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
+        """Return for `/suggest` the completions of each query."""
+        if not isinstance(at.opened, OpenTextIndex):
+            raise ConfigError("only an index over texts can suggest words", where=at.served.name, got=at.opened.kind)
+        found = []
+        for one in items:
+            before, _, begun = one.q.rpartition(" ")
+            words = at.opened.completions(begun, one.k)
+            said = [{"word": word, "query": f"{before} {word}".strip()} for word in words]
+            found.append({"query": one.q, "suggestions": said})
+        return found
+
+
 @dataclass(frozen=True)
 class Found:
     """The hits of one query, and what a page shows beside the hits."""
@@ -257,6 +350,11 @@ class Found:
         if form == "csv":
             table = CsvAnswers(at.opened, explained=any("explain" in hit for hit in result.hits))
             return csv_reply(table.header + table.lines(result.query, result.hits), _remarks_header(result))
+        return self.object(at, k)
+
+    def object(self, at: At, k: int) -> dict[str, Any]:
+        """Return the hits of a search as one object."""
+        result = self.result
         return {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
@@ -340,24 +438,14 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
                 strongest[word["word"]] = word["score"]
     passage = finder.passage(text, room, strongest)
     found: dict[str, Any] = {
-        "pieces": _pieces(text, passage.start, passage.stop, passage.marks),
+        "pieces": pieces_of(text, passage.marks, passage.start, passage.stop),
         "before": passage.start > 0,
         "after": passage.stop < len(text),
     }
-    if str(hit.get("source") or "").lower().endswith(READERS["code"].endings_if_named):
-        found["code"] = True
+    found |= code_of(hit)
     if title := str(hit.get("title") or ""):
-        found["title"] = _pieces(title, 0, len(title), finder.marks(title))
+        found["title"] = pieces_of(title, finder.marks(title))
     if hit.get("found_in"):
         own = field_passages(hit, finder, room)
-        found["fields"] = {name: _pieces(value, one.start, one.stop, one.marks) for name, value, one in own}
+        found["fields"] = {name: pieces_of(value, one.marks, one.start, one.stop) for name, value, one in own}
     return found
-
-
-def _pieces(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """Return a stretch of a search's hit, cut where a marked word begins or ends."""
-    found, at = list[tuple[str, bool]](), start
-    for first, last in marks:
-        found += [(text[at:first], False), (text[first:last], True)]
-        at = last
-    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]

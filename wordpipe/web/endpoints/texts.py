@@ -1,19 +1,23 @@
 """`/text`: one text of an index as a whole, or a part of a long one, and its neighbours in its document."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
+from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, InputError
+from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenTextIndex
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
-from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, fields, maybe
+from wordpipe.web.params import ANY, FLAG, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
 from wordpipe.web.replies import Refused
 
 T = TypeVar("T")
 
 _LONGEST = 1_000_000  # characters of a text in one answer
 
+PIECES: Schema = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
+"""The schema of a text in pieces: each with whether it is to be marked."""
 _TEXT = Answer("Text", fields(
     {
         "index": TEXT, "digest": TEXT, "row": WHOLE, "text": TEXT, "start": WHOLE, "characters": WHOLE, "next": maybe(WHOLE),
@@ -21,7 +25,7 @@ _TEXT = Answer("Text", fields(
     },
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "source": TEXT, "line": WHOLE,
-        "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP,
+        "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG, "pieces": PIECES,
     },
     closed=False,
 ))  # fmt: skip
@@ -84,6 +88,10 @@ class TextOf(OfOneRow):
     )
     id: str | None = param(None, "id of the record; give either id or row", each=True)
     index: str | None = artifact_param("an index of texts")
+    q: str = param(
+        "", "a query; then `pieces` has the text in pieces, with its words marked", each=True, schema=TEXT,
+        check=lambda given, settings: checked_text(given, "the query", settings.max_chars) if given.strip() else "",
+    )  # fmt: skip
     start: int = param(0, "first character of the text that is returned", ge=0)
     length: int = param(100_000, "maximum number of characters that are returned", ge=1, le=_LONGEST)
 
@@ -109,7 +117,32 @@ class TextOf(OfOneRow):
         if self.start >= max(1, len(text)):
             said = f"start: the text has no character {self.start:,}; expected 0 to {max(0, len(text) - 1):,}"
             return Refused(400, said)
-        return {"row": row, **shown, **_part(text, self), **_beside(opened, row)}
+        part = _part(text, self)
+        marked = {"pieces": pieces_of(part["text"], _marks(opened, self.q, part["text"]))} if self.q else {}
+        return {"row": row, **shown, **part, **marked, **code_of(shown), **_beside(opened, row)}
+
+
+def _marks(opened: OpenTextIndex, query: str, text: str) -> Sequence[tuple[int, int]]:
+    """Return the places of the words of a query in a text, as the query is searched for."""
+    asked = opened.asked(query, QueryOptions())
+    return opened.passages(opened.marked_words(asked)).marks(text)
+
+
+def pieces_of(
+    text: str, marks: Sequence[tuple[int, int]], start: int = 0, stop: int | None = None
+) -> list[tuple[str, bool]]:
+    """Return a stretch of a text, cut where a marked word begins or ends."""
+    found, at = list[tuple[str, bool]](), start
+    for first, last in marks:
+        found += [(text[at:first], False), (text[first:last], True)]
+        at = last
+    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]
+
+
+def code_of(row: Mapping[str, Any]) -> dict[str, bool]:
+    """Return `code` of a row whose source is source code by its name; else nothing."""
+    is_code = str(row.get("source") or "").lower().endswith(READERS["code"].endings_if_named)
+    return {"code": True} if is_code else {}
 
 
 def _part(text: str, asked: TextOf) -> dict[str, Any]:

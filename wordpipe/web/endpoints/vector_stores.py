@@ -1,4 +1,4 @@
-"""OpenAI's vector stores: `/v1/vector_stores/{index}/search`, whose filters become a condition of `--where`.
+"""OpenAI's vector stores: the list of them, and `/v1/vector_stores/{index}/search`, whose filters become a condition.
 
 A filter compares one attribute, or joins others by and, or. Names are quoted as names of columns and must be some; texts are
 quoted as texts; so no filter can say more than a comparison. The condition is then checked as every other is.
@@ -7,29 +7,34 @@ quoted as texts; so no filter can say more than a comparison. The condition is t
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenIndex, QueryResult
-from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
+from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.endpoints.facets import column_types, quoted
 from wordpipe.web.params import (
     FLAG,
     MAP,
     NUMBER,
     TEXT,
+    WHOLE,
     checked_text,
     fields,
     listing,
     maybe,
     one_or_more,
+    ref,
     said_schema,
     typed,
 )
-from wordpipe.web.replies import to_json
+from wordpipe.web.replies import json_reply, to_json
+from wordpipe.web.served_artifacts import Served, rows_of
 from wordpipe.web.settings import ServeSettings
 
 _SIGNS = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -50,6 +55,53 @@ _FOUND = Answer("Found", fields({
         "content": listing(fields({"type": {"const": "text"}, "text": TEXT})),
     })),
 }))  # fmt: skip
+
+
+_STORE = fields({
+    "id": TEXT, "object": {"const": "vector_store"}, "created_at": WHOLE, "last_active_at": WHOLE, "name": TEXT,
+    "usage_bytes": WHOLE, "status": {"const": "completed"}, "metadata": MAP,
+    "file_counts": fields(dict.fromkeys(("in_progress", "completed", "failed", "cancelled", "total"), WHOLE)),
+})  # fmt: skip
+_STORES = Answer("VectorStores", fields({
+    "object": {"const": "list"}, "data": listing(ref("VectorStore")), "first_id": maybe(TEXT), "last_id": maybe(TEXT),
+    "has_more": FLAG,
+}), {"VectorStore": _STORE})  # fmt: skip
+
+
+@endpoint("/v1/vector_stores", answer=_STORES, methods=["GET"])
+class VectorStores(Endpoint):
+    """The artifacts that can be searched, in the form of OpenAI's list of vector stores."""
+
+    limit: int = param(20, "maximum number of vector stores", ge=1, le=100)
+    order: Literal["asc", "desc"] = param("desc", "order by the time at which the server opened the artifact")
+    after: str | None = param(None, "list only vector stores after this one")
+    before: str | None = param(None, "list only vector stores before this one")
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """List the artifacts that can be searched in the form of OpenAI's vector stores."""
+        able = [one for one in server.artifacts.by_name.values() if "search" in one.current.abilities]
+        stores = sorted(map(_store, able), key=lambda one: one["created_at"], reverse=self.order == "desc")
+        ids = [one["id"] for one in stores]
+        for name, place in (("after", self.after), ("before", self.before)):
+            if place is not None and place not in ids:
+                raise ConfigError("no vector store has this id", where=name, got=place[:60], expected=", ".join(ids))
+        stop = ids.index(self.before) if self.before is not None else len(ids)
+        left = stores[0 if self.after is None else ids.index(self.after) + 1 : stop]
+        data = left[: self.limit]
+        ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
+        return json_reply({"object": "list", "data": data, **ends, "has_more": len(left) > len(data)})
+
+
+def _store(one: Served) -> dict[str, Any]:
+    """Return an artifact in the form of a vector store; its rows are counted as files."""
+    manifest, rows = one.current.opened.artifact.manifest, rows_of(one.current) or 0
+    counts = {"in_progress": 0, "completed": rows, "failed": 0, "cancelled": 0, "total": rows}
+    return {
+        "id": one.name, "object": "vector_store", "created_at": int(one.current.since),
+        "last_active_at": int(one.current.since), "name": one.name,
+        "usage_bytes": sum(file.bytes for file in manifest.outputs), "status": "completed", "metadata": {},
+        "file_counts": counts,
+    }  # fmt: skip
 
 
 def _query(given: Any, settings: ServeSettings) -> str:

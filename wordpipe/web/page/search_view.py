@@ -25,6 +25,7 @@ from wordpipe.web.page.parts import (
     tag,
     url,
 )
+from wordpipe.web.page.reading_view import text_url
 from wordpipe.wording import place_of_hit
 
 K = 10  # hits at first
@@ -256,18 +257,20 @@ def _hit(
         narrowed = {"index": hit.get("index", index), "f": params.get("f"), "where": params.get("where")}
         href = url(**like_what, **narrowed)
         like = tag("a", "more like this", href=href)
+    is_titled, to = any(text for text, _ in title), text_url(hit, hit.get("index", index), params.get("q", ""))
     # title, text, facts, and what says nearly the same
     return tag(
         "li",
         tag("p", LESS_RELATED, class_="near") if is_border else None,
-        tag("h2", _marked(title), class_="title", dir="auto") if any(text for text, _ in title) else None,
+        tag("h2", tag("a", _marked(title), href=to), class_="title", dir="auto") if is_titled else None,
         tag(
             "p", "… " if before else None, _marked(pieces), " …" if after else None,
             class_="text code" if passage and passage.get("code") else "text", dir="auto",
         ),
         tag(
             "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
-            _also_in(hit), [tag("bdi", one, class_="field") for one in shown], like, class_="about",
+            _also_in(hit), [tag("bdi", one, class_="field") for one in shown],
+            None if is_titled else tag("a", "read", href=to), like, class_="about",
         ),
         # below it
         tag(

@@ -24,6 +24,7 @@ from wordpipe.web.page.parts import (
     text_form,
     url,
 )
+from wordpipe.web.page.reading_view import reading_view
 from wordpipe.web.page.search_view import search_view
 from wordpipe.wording import human_bytes, human_count, human_seconds
 
@@ -65,6 +66,24 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     return frame(tab, able, view, version=about["version"], index=params.get("index"), asked=params.get("q", ""))
 
 
+async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str) -> tuple[int, str]:
+    """Return the status and the HTML of `/text/ID`, the page of one text.
+
+    Args:
+        record_id: of the text; empty where its row is among the parameters.
+        params: of the URL; see `reading_view`.
+        ask: gives the JSON of the endpoints.
+        root: the way from the address of the page to that of `/`: `../`.
+    """
+    status, about = await ask("/about", {})
+    if status != 200:
+        return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"), root=root)
+    status, title, view = await reading_view(record_id, params, ask, about, root)
+    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
+    facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
+    return status, frame("text", able, view, title=title, root=root, **facts)
+
+
 def _abilities(about: Mapping[str, Any]) -> set[str]:
     """Return all abilities of the artifacts; without an index over texts there is no search: words have a tab of their own."""
     found = {ability for one in about["artifacts"] for ability in one["can"]}
@@ -72,29 +91,33 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
 
 
 def frame(
-    tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = ""
-) -> str:
-    """Return the whole page around a view; its tabs keep the index and the query that were asked."""
-    name = asked.strip()[:60] if tab == "search" else _TABS[tab]
-    title = f"{name} · wordpipe" if name else "wordpipe"
+    tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = "",
+    title: str = "", root: str = "./",
+) -> str:  # fmt: skip
+    """Return the whole page around a view; its tabs keep the index and the query that were asked.
+
+    The page of a text is in no tab, and has a title and a heading of its own.
+    """
+    name = title[:60] or (asked.strip()[:60] if tab == "search" else _TABS[tab])
+    whole = f"{name} · wordpipe" if name else "wordpipe"
     links = [
         tag(
-            "a", _TABS[one], href=url(tab=one if one != "search" else None, q=asked, index=index),
+            "a", _TABS[one], href=url(root, tab=one if one != "search" else None, q=asked, index=index),
             aria_current="page" if one == tab else None,
         )
         for one in able
     ]  # fmt: skip
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"), tag("title", title),
-        tag("link", rel="icon", href="./static/icon.svg", type="image/svg+xml"),
-        tag("link", rel="stylesheet", href="./static/page.css"),
-        tag("script", type="module", src="./static/main.js"),
+        tag("meta", name="color-scheme", content="light dark"), tag("title", whole),
+        tag("link", rel="icon", href=f"{root}static/icon.svg", type="image/svg+xml"),
+        tag("link", rel="stylesheet", href=f"{root}static/page.css"),
+        tag("script", type="module", src=f"{root}static/main.js"),
     )  # fmt: skip
     body = tag(
         "body", tag("a", "Skip to the answers", href="#main", class_="skip"),
-        tag("header", tag("a", "wordpipe", href="./", class_="name"), tag("nav", links, aria_label="Views")),
-        tag("main", tag("h1", _TABS[tab], class_="unseen"), view, id="main", class_=f"view-{tab}"),
+        tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
+        tag("main", tag("h1", _TABS[tab], class_="unseen") if tab in _TABS else None, view, id="main", class_=f"view-{tab}"),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"

@@ -1,8 +1,8 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {get, make, problem, shown, text, distinctNames} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
-import {drawHit, folded, lessRelatedFrom, placeOf, walkByKeys} from "./results.js";
-import {facets, isWord, K, likeOf, read, replaced, request, url, wordAt} from "./state.js";
+import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
+import {facets, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
@@ -139,7 +139,8 @@ function search(view) {
     }
     const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score)), border = lessRelatedFrom(groups);
     const act = {
-      names: distinctNames([...new Set(found.hits.map(placeOf))]),
+      read: (hit) => textUrl(hit, asked),
+      names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
       why: async (hit) => {
         if (asked.similar || !asked.q.trim()) return hit;
         const again = await get(path, {...params, k: Math.min(params.k, EXPLAINED), explain: 1}, giveUp.signal).catch(() => ({hits: []}));

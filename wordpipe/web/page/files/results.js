@@ -71,16 +71,17 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the words of the query") : null,
       title.some(([piece]) => piece.trim())
-        ? make("h2", {class: "title", dir: "auto"}, marked(cutPieces(title, TITLE), TITLE))
+        ? make("h2", {class: "title", dir: "auto"}, make("a", {href: act.read(hit)}, marked(cutPieces(title, TITLE), TITLE)))
         : null,
       body,
       make("p", {class: "about"},
         make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
-        place ? copyButton(place, "place", act.names?.get(place) ?? place) : null,
+        place ? copyButton(place, "place", shortPlace(place, hit, act.names)) : null,
         hit.also_in ? make("span", {class: "field"}, "also in ", text(alsoIn(hit.also_in), 200)) : null,
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
         hit.index ? make("span", {class: "field index"}, make("span", {class: "field-name"}, "index"), " ", text(hit.index, 80)) : null,
         fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", passage?.fields?.[name] ? marked(passage.fields[name], 200) : text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
+        title.some(([piece]) => piece.trim()) ? null : make("a", {href: act.read(hit)}, "read"),
         why,
         passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
       ),
@@ -106,9 +107,15 @@ function copyButton(value, what, shown) {
 }
 
 // Where an answer stands: its page, slide or cell, else its source and line.
-export function placeOf(hit) {
+function placeOf(hit) {
   const line = hit.passage_line ?? hit.line;
   return hit.place ?? (line === null || line === undefined ? String(hit.source ?? "") : `${hit.source}:${line}`);
+}
+
+// A place with as many folders as tell its file from those of the other answers.
+function shortPlace(place, hit, names) {
+  const source = String(hit.source ?? "");
+  return source && place.startsWith(source) ? names.get(source) + place.slice(source.length) : place;
 }
 
 // Where else the text of an answer stands.

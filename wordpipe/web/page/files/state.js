@@ -63,6 +63,14 @@ function mixed(mix) {
 // What stands in the state for the like of a hit: its id, which stays when the index is made again, or its row.
 export const likeOf = (hit) => (hit.id === undefined || hit.id === null ? String(hit.row) : `${ID}${hit.id}`);
 
+// The page of the text of a hit: by the id of its record, which stays when the index is made again, and its row.
+export function textUrl(hit, state) {
+  const own = String(hit.id ?? ""), name = own === "." || own === ".." ? "" : encodeURIComponent(own.toWellFormed?.() ?? own);
+  const given = new URLSearchParams({row: hit.row, index: hit.index ?? state.index});
+  if (state.q.trim()) given.set("q", state.q.trim());
+  return `./text/${name}?${given}`;
+}
+
 // What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
 export function facets(state, values) {
   const isAsked = !state.similar && state.mix !== "10";

@@ -1,0 +1,152 @@
+"""The page of one text, `/text/ID`: all of the text with the words of the question marked, and links to texts beside the text.
+
+Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id) and `start` (the first
+character of a part of a long text).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from wordpipe.web.page.parts import Inner, Markup, over_texts, problem, prose, tag, url
+from wordpipe.wording import place_of_hit
+
+_PART = 100_000  # characters of a text
+_LIKE = 5  # similar texts, each of another document
+_ASKED = 40  # similar rows among which these are
+_BEGINNING = 160  # characters of each
+_LONGEST = 300  # characters of a value
+
+
+def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = "./", **more: Any) -> str:
+    """Return the address of the page of a row: by the id of its record, which stays when the index is made again, and its row.
+
+    >>> text_url({"id": "a/b", "row": 3}, "notes", "salt")
+    './text/a%2Fb?row=3&index=notes&q=salt'
+    """
+    own = str(row.get("id") or "")
+    name = (
+        "" if own in (".", "..") else quote(own.encode("utf-8", "replace"), safe="")
+    )  # browsers take dots for folders
+    return url(f"{root}text/{name}", row=str(row["row"]), index=index, q=asked, **more)
+
+
+async def reading_view(
+    record_id: str, params: Mapping[str, str], ask: Any, about: Mapping[str, Any], root: str
+) -> tuple[int, str, Markup]:
+    """Return the status, the title and the HTML of the page of a text.
+
+    Args:
+        record_id: of the record; empty where the row alone says which text it is.
+        params: of the URL.
+        ask: gives the JSON of the endpoints.
+        about: what is served.
+        root: the way from the address of the page to that of `/`.
+    """
+    asked, row = params.get("q", "").strip(), params.get("row", "")
+    given = {"index": params.get("index", ""), "q": asked, "start": params.get("start", ""), "length": str(_PART)}
+    status, found = await ask("/text", {**given, "row": row} if row else {**given, "id": record_id})
+    if row and record_id and (status != 200 or str(found.get("id")) != record_id):  # the index was made again
+        row = ""
+        status, found = await ask("/text", {**given, "id": record_id})
+    if status != 200:
+        return status, "text", tag("div", problem(found))
+    index, title = found["index"], str(found.get("title") or "")
+    first = found
+    if record_id and row:
+        _, first = await ask("/text", {"index": index, "id": record_id, "length": "1"})
+    able = next((one["can"] for one in over_texts(about) if one["name"] == index), ())
+    like: Inner = None
+    if "similar" in able:
+        like_status, near = await ask(
+            "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
+        )
+        like = _like(_of_others(near["hits"], found["doc_id"]), index, root) if like_status == 200 else None
+    back = (
+        tag("p", tag("a", "← back to the answers", href=url(root, q=asked, index=index)), class_="links")
+        if asked
+        else None
+    )
+    shown = tag(
+        "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found),
+        tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
+        _parts(found, index, asked, root), _beside(found, first, index, asked, root), like, class_="reading",
+    )  # fmt: skip
+    return 200, title or place_of_hit(found) or f"row {found['row']}", shown
+
+
+def _text(found: Mapping[str, Any]) -> list[Inner]:
+    """Return a text, or the part of it that is shown, with its marks."""
+    pieces = found.get("pieces") or [[found["text"], False]]
+    stop = found["start"] + len(found["text"])
+    shown: list[Inner] = [tag("mark", prose(text)) if is_marked else prose(text) for text, is_marked in pieces]
+    return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
+
+
+def _facts(found: Mapping[str, Any]) -> Markup:
+    """Return where a text stands, its id and its fields."""
+    metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
+    facts = {"id": found.get("id"), "index": found["index"], **metadata}
+    shown = [
+        f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"[:_LONGEST]
+        for name, value in facts.items()
+        if value is not None
+    ]
+    place = place_of_hit({**found, "anchor": found.get("anchor") if found.get("place") else None})
+    return tag(
+        "p", tag("bdi", place, class_="place") if place else None, [tag("bdi", one, class_="field") for one in shown],
+        class_="about",
+    )  # fmt: skip
+
+
+def _parts(found: Mapping[str, Any], index: str, asked: str, root: str) -> Markup | None:
+    """Return links to the other parts of a long text."""
+    start, stop = found["start"], found["start"] + len(found["text"])
+    if not start and stop >= found["characters"]:
+        return None
+    links: list[Inner] = [f"characters {start + 1:,} to {stop:,} of {found['characters']:,} "]
+    if start:
+        links.append(
+            [tag("a", "previous part", href=text_url(found, index, asked, root, start=max(0, start - _PART))), " "]
+        )
+    if found["next"] is not None:
+        links.append(tag("a", "next part", href=text_url(found, index, asked, root, start=found["next"])))
+    return tag("p", links, class_="links")
+
+
+def _beside(found: Mapping[str, Any], first: Mapping[str, Any], index: str, asked: str, root: str) -> Markup:
+    """Return links to the rows before and after a text in its document, and to the text itself."""
+    links: list[Inner] = []
+    for name, label, kind in (
+        ("before", "← previous text of the document", "prev"),
+        ("after", "next text of the document →", "next"),
+    ):
+        if found[name] is not None:
+            links.append(tag("a", label, href=text_url({"row": found[name]}, index, asked, root), rel=kind))
+    own = text_url(found, index, "", root)
+    if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
+        own = url(own.partition("?")[0], index=index) if own.partition("?")[0] != f"{root}text/" else own
+    links.append(tag("a", "link to this text", href=own, rel="bookmark"))
+    return tag("nav", links, class_="beside", aria_label="This document")
+
+
+def _of_others(hits: Sequence[Mapping[str, Any]], doc_id: str) -> list[Mapping[str, Any]]:
+    """Return the most similar rows, one of each document but that of the text itself."""
+    first = {hit["doc_id"]: hit for hit in reversed(hits) if hit["doc_id"] != doc_id}
+    return [hit for hit in hits if first.get(hit["doc_id"]) is hit][:_LIKE]
+
+
+def _like(hits: Sequence[Mapping[str, Any]], index: str, root: str) -> Markup | None:
+    """Return the list of texts that are similar to a text; nothing where there are none."""
+    items = []
+    for hit in hits:
+        text = str(hit["text"])
+        beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} …"
+        name = str(hit.get("title") or "") or place_of_hit(hit) or f"row {hit['row']}"
+        items.append(
+            tag(
+                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, "", root)),
+                tag("p", tag("bdi", " ".join(beginning.split())), class_="hint"),
+            )
+        )  # fmt: skip
+    return tag("section", tag("h2", "Similar texts"), tag("ul", items), class_="like-texts") if items else None
