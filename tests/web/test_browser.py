@@ -276,6 +276,22 @@ def test_the_keyboard_alone_does_it_all(see):
 
 
 @pytest.mark.oracle
+def test_a_title_opens_its_text_and_the_way_back_keeps_the_question(see):
+    seen = see()
+    page = seen.go("/?index=records&q=bees+home")
+    page.wait_for_selector(HITS)
+    title = page.locator(f"{HITS} .title a").first
+    name = title.inner_text()
+    title.click()
+    page.wait_for_selector("article.reading mark")
+    assert page.locator("h1").inner_text() == name
+    page.get_by_role("link", name="back to the answers").click()
+    page.wait_for_selector(HITS)
+    assert page.input_value("#q") == "bees home"
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
 def test_the_index_stays_in_the_address(see):
     page = see().go("/?index=hostile&q=salt")
     page.wait_for_selector(HITS)
@@ -496,6 +512,8 @@ VIEWS = {
     "about": "/?tab=about",
     "doctor": "/?tab=about&doctor=words",
     "hostile": "/?index=hostile&q=salt",
+    "text": "/text/r-5?row=5&index=records&q=rust",
+    "hostile text": "/text/?row=4&index=hostile&q=salt",
 }
 
 
