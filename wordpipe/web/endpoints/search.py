@@ -31,13 +31,14 @@ from wordpipe.web.params import (
     NUMBER,
     TEXT,
     WHOLE,
+    Schema,
     bounded,
     checked_text,
     fields,
     listing,
     maybe,
-    one_or_more,
     ref,
+    said_schema,
 )
 from wordpipe.web.replies import CSV, LINES, Refused, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
@@ -128,6 +129,12 @@ def _questions(given: Any, settings: ServeSettings) -> str | tuple[str, ...]:
     return tuple(checked_text(one, "the query", settings.max_chars) for one in given)
 
 
+def _questions_schema(settings: ServeSettings) -> Schema:
+    """Return the schema of one question, which may be blank, or of a list of questions."""
+    several = listing(said_schema(settings)) | {"minItems": 1, "maxItems": settings.max_texts}
+    return {"anyOf": [TEXT, several]}
+
+
 _WHERE: dict[str, Any] = {"check": _within}
 
 
@@ -165,7 +172,7 @@ class Search(Endpoint):
     q: Any = param(
         "", "the query; for a words artifact, also an expression such as king - man + woman; empty: the first rows that fit "
         "where and f; in a body also a list of queries", example="how do bees fly", each=True, check=_questions,
-        schema=lambda settings: one_or_more(TEXT, settings.max_texts),
+        schema=_questions_schema,
     )  # fmt: skip
     k: int = _hits_param()
     index: tuple[str, ...] | None = artifact_param("an index or a words artifact", several=True)
