@@ -281,6 +281,7 @@ LARGE_FILES = {
     "wordpipe/artifacts/remote.py": "artifacts and objects at URLs: copies in the cache, and publication in one step",
     "wordpipe/corpus/readers/html_pages.py": "an HTML page: what of it is content; headings, lists, tables, code, words",
     "wordpipe/corpus/readers/package.py": "docstrings of an installed package, read from its source: modules, names, texts",
+    "wordpipe/corpus/binary/pdf_layout.py": "the layout of a page: from lines with places to paragraphs in reading order",
     "wordpipe/corpus/sources.py": "what words of the user name: files, folders, patterns, streams, packages",
     "wordpipe/model/attention.py": "attention with several heads: views, memory, packed texts, and the look at a source",
     "wordpipe/cli/infer.py": "what trained models say and write, asked and shown: generate, fill, predict",

@@ -5,11 +5,14 @@ up and down, or two columns are written across line by line: then gutters are lo
 A gutter is a strip that few lines cross, with lines of text on both sides: columns of short cells are a table, which is read
 row by row.
 
+In a table whose columns stand close together some gaps are as narrow as a space. Where a line has a wide gap, the lines above
+and below are cut at their spaces that stand over it, if the cells line up; then all rows at what no row has a word in.
+
 Coordinates are points, y grows upwards.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -19,6 +22,11 @@ _FEW_CROSS = 0.12  # of the lines of a page may cross a gutter: titles, wide fig
 _COLUMN_LINES, _COLUMN_CHARS = 4, 14  # that a column of text has at least; characters in the median line
 _MANY_PIECES = 3  # beside each other: then a page has a table, or columns that are written across
 _ALIGNED = 3.0  # points that the edges of cells in one column may differ
+_EXACT = 1.0  # points, likewise, where only a narrow gap parts the cells
+_LEAST_STRIP = 0.3  # points
+_MOST_OVER = 64  # strips at one gap that are looked at
+_LEAST_ROWS = 3  # of a table with narrow gaps
+_LIKE = 1.3  # times larger may the letters of one row be than those of the next
 _NOTE = 0.89  # of the size of the text of a page: lines below it that are smaller are notes
 _END = re.compile(r"[.!?:;…。！？؟։]['\"”’»)\]\d]{0,4}\Z")
 _BULLET = re.compile(r"(?:[•▪◦‣●○■□–—*·-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+\S")
@@ -34,6 +42,180 @@ _LAST_WORD = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?\Z")
 _FIRST_WORD = re.compile(r"[\w'’]+")
 
 
+Gap = tuple[int, int, float, float]
+"""A gap of a line: the place of its first character, of the one behind it, the edges of the text before and after."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of a page as it is written, before it is cut into pieces."""
+
+    text: str  # of the page
+    first: int  # the places of its first and its last character, and of what stands behind it
+    last: int
+    end: int
+    start: float  # the edges of its text: where it is begun, and where it ends
+    stop: float
+    y0: float
+    y1: float
+    size: float
+    cuts: list[Gap]
+    is_aside: bool = False  # written up or down the page
+    is_note: bool = False  # it begins with a mark above the line
+    goes_left: bool = False
+    is_row: bool = False  # of a table
+
+    def is_beneath(self, other: "Line") -> bool:
+        """True if the line stands right under another one of its size."""
+        between = other.y0 - self.y1
+        is_like = max(self.size, other.size) < _LIKE * min(self.size, other.size)
+        return (
+            is_like
+            and -0.5 * self.size < between < 1.2 * self.size
+            and self.start < other.stop
+            and other.start < self.stop
+        )
+
+
+class _Table:
+    """Lines that are rows of one table: their gaps, and the strips between the columns, in which no row has a word."""
+
+    def __init__(self, line: Line, gaps: list[Gap]) -> None:
+        self.rows = [(line, gaps)]
+        self.strips = [(gap[2], gap[3]) for gap in line.cuts]
+
+    def takes(self, line: Line, gaps: list[Gap], beside: tuple[Line, list[Gap]]) -> bool:
+        """Add a line with a gap at each strip if its cells line up with those of the row beside; True if it was added."""
+        found, before = (_at(self.strips, some) for some in (gaps, beside[1]))
+        if found is None or before is None:
+            return False
+        is_sentence = len(found) > 1 and len(gaps) > 2 * len(found) + 1
+        if is_sentence and not all(gap in line.cuts for gap in found):
+            return False
+        for at, (gap, other) in enumerate(zip(found, before, strict=True), 1):
+            edges = [gap[3] - other[3], gap[2] - other[2]]
+            if at < len(
+                found
+            ):  # a cell may stand at the right of its column, or in the middle; the last ends as all lines do
+                edges += [found[at][2] - before[at][2], (gap[3] + found[at][2] - other[3] - before[at][2]) / 2]
+            if min(map(abs, edges)) > _EXACT:
+                return False
+        self.strips = [(max(a, gap[2]), min(b, gap[3])) for (a, b), gap in zip(self.strips, found, strict=True)]
+        self.rows.append((line, gaps))
+        return True
+
+    def cut(self) -> None:
+        """Cut all rows at the strips, and between columns of numbers; unless these are lines that line up by chance."""
+        self.rows.sort(key=lambda row: -row[0].y0)
+        # a strip is as wide as letters are high behind one of its cells, which a space never is
+        least = self.rows[0][0].size
+        found = [_at(self.strips, gaps) or [] for _, gaps in self.rows]
+        widest = [max(gap[3] - gap[2] for gap in some) for some in zip(*found, strict=False)]
+        strips = [strip for strip, width in zip(self.strips, widest, strict=False) if width > least]
+        wide = sum({*(_at(strips, gaps) or ())} <= {*line.cuts} for line, gaps in self.rows)
+        if not strips or wide < 2 or len(self.rows) < _LEAST_ROWS:
+            return
+        strips = sorted([*strips, *self._between_numbers()])
+        for line, gaps in self.rows:
+            line.is_row = True
+            is_code = (
+                len(line.cuts) > 2 * len(strips) + 1
+            )  # all of its spaces are wide, as letters of one width have them
+            kept = {gap for gap in line.cuts if gap[3] - gap[2] > least or not is_code}
+            kept |= {*(_at(strips, gaps) or ())}
+            line.cuts = [gap for gap in gaps if gap in kept]
+
+    def _between_numbers(self) -> list[tuple[float, float]]:
+        """Return the strips at which every row has a gap beside a number, with one edge in common; no words that repeat."""
+        common = [(gap[2], gap[3]) for gap in self.rows[0][1]]
+        for _, gaps in self.rows[1:]:
+            both, at = list[tuple[float, float]](), 0
+            for gap in gaps:
+                while at < len(common) and common[at][1] <= gap[2]:
+                    at += 1
+                for left, right in common[at : at + _MOST_OVER]:
+                    if left >= gap[3]:
+                        break
+                    both += [(max(left, gap[2]), min(right, gap[3]))] * (_overlap(gap, (left, right)) > _LEAST_STRIP)
+            common = both
+        chosen: list[tuple[float, float]] = []
+        found = [_at(common, gaps) or [] for _, gaps in self.rows]
+        for strip, *some in zip(common, *found, strict=False):
+            lefts, rights = [gap[2] for gap in some], [gap[3] for gap in some]
+            is_edge = min(max(lefts) - min(lefts), max(rights) - min(rights)) <= _EXACT
+            texts = (line.text for line, _ in self.rows[1:])  # the header has names
+            sides = [
+                (text[max(gap[0] - 3, 0) : gap[0]], text[gap[1] : gap[1] + 3])
+                for text, gap in zip(texts, some[1:], strict=True)
+            ]
+            has_numbers = all(left[-1:].isdigit() or right[:1].isdigit() for left, right in sides)
+            if is_edge and has_numbers and all(len({*one}) > 1 for one in zip(*sides, strict=True)):
+                chosen.append(strip)
+        return chosen
+
+
+def _overlap(gap: Gap, strip: tuple[float, float]) -> float:
+    """Return how wide a gap stands over a strip; less than 0 where it does not."""
+    left, right = strip
+    return (gap[3] if gap[3] < right else right) - (gap[2] if gap[2] > left else left)
+
+
+def _at(strips: Iterable[tuple[float, float]], gaps: Sequence[Gap]) -> list[Gap] | None:
+    """Return the gap at each strip, the widest where a cell of several words has more; None where a strip has none."""
+    found: list[Gap] = []
+    at = 0
+    for strip in strips:
+        while at < len(gaps) and gaps[at][3] <= strip[0]:
+            at += 1
+        best, most = at, _LEAST_STRIP
+        for place in range(at, len(gaps)):
+            if gaps[place][2] >= strip[1]:
+                break
+            if (over := _overlap(gaps[place], strip)) > most:
+                best, most = place, over
+        if most == _LEAST_STRIP:
+            return None
+        found.append(gaps[best])
+    return found
+
+
+def cut_cells(lines: Sequence[Line], gaps_of: Callable[[Line], list[Gap]]) -> None:
+    """Cut the rows of tables at gaps that are as narrow as a space, where wide ones in the rows beside them show the columns.
+
+    Args:
+        lines: of a page, cut at their wide gaps.
+        gaps_of: finds all gaps of a line, also the narrow ones.
+    """
+    known: dict[int, list[Gap]] = {}
+    done = 0  # lines that belong to a table already
+    for number, line in enumerate(lines):
+        is_clear = len(line.cuts) > 1 or any(gap[3] - gap[2] > line.size for gap in line.cuts)
+        if number < done or not is_clear or _is_no_row(line):
+            continue
+        table, stop = _Table(line, []), number
+        for step in (1, -1):
+            at, beside = number + step, table.rows[0]
+            while done <= at < len(lines) and not _is_no_row(one := lines[at]):
+                upper, lower = (one, beside[0]) if step < 0 else (beside[0], one)
+                is_sentence = not one.cuts and one.text.count(" ", one.first, one.last) > 2 * len(table.strips) + 1
+                if not lower.is_beneath(upper) or (is_sentence and len(table.strips) > 1):
+                    break
+                for place in (number, at):
+                    known[place] = known.get(place) or gaps_of(lines[place])
+                table.rows[0] = (line, known[number])
+                if not table.takes(one, known[at], table.rows[0] if beside[0] is line else beside):
+                    break
+                at, beside, stop = at + step, table.rows[-1], max(stop, at)
+        table.cut()
+        if len(table.rows) >= _LEAST_ROWS:
+            done = stop + 1
+
+
+def _is_no_row(line: Line) -> bool:
+    """True if a line cannot be a row: it is written in another direction, or dots lead through it to a number of a page."""
+    return line.is_aside or line.goes_left or _LEADERS.search(line.text, line.first, line.last) is not None
+
+
 @dataclass(slots=True)
 class Piece:
     """A piece of a line: what is written without a wide gap."""
@@ -45,6 +227,7 @@ class Piece:
     text: str
     is_split: bool = False  # a word goes on in the next line
     is_aside: bool = False  # written up or down the page
+    is_cell: bool = False  # of a row that lines up with the next
 
     @property
     def size(self) -> float:
@@ -200,6 +383,9 @@ def rows_of(pieces: Iterable[Piece]) -> list[Row]:
             last.is_split = one.is_split
         else:
             rows.append(Row(one.x0, one.y0, one.x1, one.y1, one.size, [one], one.is_split))
+    for row in rows:
+        is_item = _MARK.fullmatch(row.pieces[0].text) is not None or _LEADERS.search(row.text) is not None
+        row.is_table = len(row.pieces) > 1 and all(one.is_cell for one in row.pieces) and not is_item
     for before, row in pairwise(rows):
         if (
             len(row.pieces) > 1

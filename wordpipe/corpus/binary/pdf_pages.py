@@ -21,9 +21,11 @@ import pypdfium2.raw as pdfium
 from wordpipe.corpus.binary.bounded import Unreadable
 from wordpipe.corpus.binary.pdf_layout import (
     RIGHT_TO_LEFT,
+    Line,
     Paragraph,
     Piece,
     Words,
+    cut_cells,
     down,
     in_order,
     paragraphs_of,
@@ -34,6 +36,7 @@ from wordpipe.corpus.binary.pdf_outline import heading_places, outline_of
 
 _MOST_CHARS = 1_000_000  # of one page
 _WIDE_GAP = 0.55  # of the height of a letter, between the cells of a table or two columns; less is a space
+_SPACE = 0.05  # of it: more is a space between letters
 _WRONG_PASSWORD = 4  # FPDF_ERR_PASSWORD, and of other protection
 _OTHER_PROTECTION = 5
 _WIDGET, _PICTURE = 20, 3  # kinds of annotations, of objects
@@ -253,53 +256,31 @@ class _Reader:
         try:
             text = _text(text_page)
             boxes = _Boxes(text_page, pdfium.FPDFPage_GetRotation(page))
+            lines: list[Line] = []
+            for found in _LINE.finditer(text):
+                _add_line(lines, text, found.start(), found.end(), boxes)
+            cut_cells(lines, lambda line: boxes.gaps(line.text, line.first, line.last, _SPACE * line.size))
             pieces: list[Piece] = []
-            for line in _LINE.finditer(text):
-                self._add_line(pieces, text, line.start(), line.end(), boxes)
+            for line in lines:
+                self._add_pieces(pieces, line)
             return pieces
         finally:
             pdfium.FPDFText_ClosePage(text_page)
 
-    def _add_line(self, pieces: list[Piece], text: str, start: int, end: int, boxes: "_Boxes") -> None:
-        """Add the pieces of a line, which wide gaps part."""
-        line = text[start:end]
-        if not (stripped := line.strip()):
-            return
-        first = start + line.index(stripped[0])
-        last = first + len(stripped) - 1
-        head, tail = boxes.of(first), boxes.of(last)
-        sizes = head[3] - head[1], tail[3] - tail[1]
-        is_initial = sizes[0] > 1.6 * sizes[1] and text[last].isalpha()  # the large first letter of a chapter
-        size = sizes[1] if is_initial else max(sizes)  # a mark above the line is smaller
-        is_aside = abs(head[1] + head[3] - tail[1] - tail[3]) > 3 * max(size, 1.0)
-        if is_aside and (cut := boxes.jump(text, first, last, size)) is not None:  # two lines that PDFium takes for one
-            self._add_line(pieces, text, start, cut, boxes)
-            self._add_line(pieces, text, cut, end, boxes)
-            return
-        goes_left = head[0] > tail[0]
-        is_note = sizes[0] < 0.85 * size
-        is_mixed = (
-            not stripped.isascii() and RIGHT_TO_LEFT.search(stripped) is not None
-        )  # numbers in it go the other way
-        if is_mixed:
-            text = text[:first] + boxes.with_lam_alef(text, first, last) + text[last + 1 :]
-        cuts = () if is_aside or is_mixed else boxes.gaps(text, first, last, _WIDE_GAP * size)
-        # what the line is as high as: its first or its last letter
-        y0, y1 = min(head[1], tail[1]), max(head[3], tail[3])
-        if not is_aside:
-            y0, y1 = (head[1], head[3]) if sizes[0] == size else (tail[1], tail[3])
-        # pieces between the gaps
-        at, edge = first, head[2] if goes_left else head[0]
-        for stop, next_at, before, after in (*cuts, (last + 1, 0, tail[0] if goes_left else tail[2], 0.0)):
+    def _add_pieces(self, pieces: list[Piece], line: Line) -> None:
+        """Add the pieces of a line, which its gaps part."""
+        text, at, edge = line.text, line.first, line.start
+        for stop, next_at, before, after in (*line.cuts, (line.last + 1, 0, line.stop, 0.0)):
             if shown := self._tidy(text[at:stop]):
-                if is_note and at == first:
+                if line.is_note and at == line.first:
                     shown = _MARK.sub(r"\1 ", shown)
-                pieces.append(Piece(min(edge, before), y0, max(edge, before), y1, shown, is_aside=is_aside))
+                left, right = min(edge, before), max(edge, before)
+                pieces.append(Piece(left, line.y0, right, line.y1, shown, is_aside=line.is_aside, is_cell=line.is_row))
             at, edge = next_at, after
         # a word that goes on in the next line
-        if pieces and not is_aside:
+        if pieces and not line.is_aside:
             one = pieces[-1]
-            one.is_split = end < len(text) and text[end] in _SPLIT
+            one.is_split = line.end < len(text) and text[line.end] in _SPLIT
             if one.text[-1] in _HYPHENS and one.text[-2:-1].isalpha():
                 one.is_split, one.text = True, one.text[:-1]
 
@@ -315,6 +296,40 @@ class _Reader:
         if RIGHT_TO_LEFT.search(text) is None:
             return text
         return _TURNED.sub(r"(\1) ", _AFTER_NUMBER.sub(r"\2\1", text)).rstrip()
+
+
+def _add_line(lines: list[Line], text: str, start: int, end: int, boxes: "_Boxes") -> None:
+    """Add a line of a page with its wide gaps; two, where PDFium takes two for one."""
+    line = text[start:end]
+    if not (stripped := line.strip()):
+        return
+    first = start + line.index(stripped[0])
+    last = first + len(stripped) - 1
+    head, tail = boxes.of(first), boxes.of(last)
+    sizes = head[3] - head[1], tail[3] - tail[1]
+    is_initial = sizes[0] > 1.6 * sizes[1] and text[last].isalpha()  # the large first letter of a chapter
+    size = sizes[1] if is_initial else max(sizes)  # a mark above the line is smaller
+    is_aside = abs(head[1] + head[3] - tail[1] - tail[3]) > 3 * max(size, 1.0)
+    if is_aside and (cut := boxes.jump(text, first, last, size)) is not None:
+        _add_line(lines, text, start, cut, boxes)
+        _add_line(lines, text, cut, end, boxes)
+        return
+    goes_left = head[0] > tail[0]
+    # in a line with Hebrew or Arabic numbers go the other way
+    is_mixed = not stripped.isascii() and RIGHT_TO_LEFT.search(stripped) is not None
+    if is_mixed:
+        text = text[:first] + boxes.with_lam_alef(text, first, last) + text[last + 1 :]
+    cuts = [] if is_aside or is_mixed else boxes.gaps(text, first, last, _WIDE_GAP * size)
+    # what the line is as high as: its first or its last letter
+    y0, y1 = min(head[1], tail[1]), max(head[3], tail[3])
+    if not is_aside:
+        y0, y1 = (head[1], head[3]) if sizes[0] == size else (tail[1], tail[3])
+    edges = (head[2], tail[0]) if goes_left else (head[0], tail[2])
+    lines.append(
+        Line(
+            text, first, last, end, *edges, y0, y1, size, cuts, is_aside, sizes[0] < 0.85 * size, is_mixed or goes_left
+        )
+    )
 
 
 def _text(text_page: Any) -> str:
