@@ -233,3 +233,13 @@ def test_programs_that_choose_the_name_write_elsewhere(name):
 def test_every_kind_has_a_way():
     for kind in NOT_READ:
         assert way_to_read(kind, "dir.d/x")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "one", [" ", "\n", "\t", "% a\n", "%", "<", "-", "#", "|", ",", '"', "{", "[", ".", "' ", "\r\n  ", "= "]
+)
+def test_no_look_at_the_beginning_of_a_file_takes_long(tmp_path, one):
+    """Leading white space once made the look for LaTeX take hours."""
+    (tmp_path / "README").write_text(one * (20_000 // len(one)) + "\nThe tide turns at noon.\n")
+    assert sum(1 for _ in Ingest(expand([str(tmp_path)]), IngestSettings()).batches()) > 0

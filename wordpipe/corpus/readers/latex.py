@@ -83,7 +83,7 @@ def read(opened: Opened) -> Iterator[Record]:
 def looks_like_latex(first: bytes, settings: object) -> bool:
     """True if a source begins as LaTeX does."""
     del settings
-    return re.match(rb"(?:\s*|%.*\n)*\\documentclass\b", first[:8192]) is not None
+    return re.match(rb"(?:\s|%.*\n)*+\\documentclass\b", first[:8192]) is not None
 
 
 def read_latex(text: str, line: int, outline: Outline) -> None:
