@@ -21,6 +21,7 @@ def test_what_a_person_reads_is_read(path):
         ("wiki.xml", {"wiki_pages": 1, "wiki_pages_redirect": 1, "wiki_pages_of_other_namespaces": 1}),
         ("tides.tex", {"latex_files_not_included": 1}),
         ("bells.ipynb", {"notebook_cells": 3}),
+        ("gauge.ipynb", {"notebook_cells": 4, "notebook_outputs_left_out": 2}),
     ],
 )
 def test_what_is_left_out_is_counted(name, counts):

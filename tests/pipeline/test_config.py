@@ -193,6 +193,7 @@ def test_a_config_that_is_not_there_says_what_writes_one(tmp_path, monkeypatch):
         ("name it with --text-field", "name it with text_field in [stage.corpus]"),
         ("keep them with --metadata NAME", "keep them with metadata in [stage.corpus]"),
         ("read it with --format jsonl", 'read it with format = "jsonl" in [stage.corpus]'),
+        ("read: --include '*.py,*.c'", 'read: include = ["*.py", "*.c"] in [stage.corpus]'),
         ("or --no-deduplicate", "or deduplicate = false in [stage.corpus]"),
         ("use --no-deduplicate to keep all", "use deduplicate = false in [stage.corpus] to keep all"),
         ("raise --max-document-bytes 4096 or more", "raise max_document_bytes = 4096 in [stage.corpus] or more"),

@@ -20,6 +20,16 @@ _CODE = (
     ".py", ".js", ".mjs", ".ts", ".jsx", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".go",
     ".rs", ".rb", ".php", ".pl", ".lua", ".swift", ".sh", ".r", ".jl", ".hs", ".el", ".ml", ".sql",
 )  # fmt: skip
+_MAN = (
+    ".1p",
+    ".1ssl",
+    ".3p",
+    ".3pm",
+    ".3perl",
+    ".3ssl",
+    ".5ssl",
+    ".7ssl",
+)  # sections of man pages with letters behind them
 _LINE, _BLOCK = rb"\n", rb"\n\r?\n"  # what ends a line, and a block between blank lines
 
 
@@ -131,7 +141,7 @@ READERS: dict[str, Reader] = {
             looks_like=_READERS + "notebooks:looks_like_notebook", rank=0, of_txt="read", text_share=0.2,
         ),
         Reader(
-            "man", "man page", (".man", *(f".{number}" for number in range(1, 10))), read=_READERS + "man:read",
+            "man", "man page", (".man", *(f".{number}" for number in range(1, 10)), *_MAN), read=_READERS + "man:read",
             is_structured=True, looks_like=_READERS + "man:looks_like_man", rank=0, of_txt="warn", text_share=0.8,
         ),
         Reader(

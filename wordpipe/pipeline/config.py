@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args, get_origin
 
 from wordpipe.artifacts import Kind, is_artifact, manifest_at
 from wordpipe.corpus import expand
@@ -36,7 +36,7 @@ from wordpipe.storage import as_path, refuse_controls, url_of
 _LONGEST = 16 << 20  # bytes of a config
 _NAME = re.compile(r"(?!\.)[\w.-]+( [\w.-]+)*")  # no slash, no dot in front: a folder in workdir that is not hidden
 _STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # what a shell hands over by <(…) and by a pipe
-_FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)(?: ([\w.]+))?")
+_FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)(?: ([\w.]+|'[^']*'))?")
 _CALL = re.compile(r"wordpipe ((?:train )?[a-z0-9]+) (--[a-z][a-z0-9-]*(?: [\w.]+)?)")  # a command with one flag
 _COMMAND = re.compile(r"(wordpipe [^,;:)]*)")
 _NUMBER = re.compile(r"\d[\d.]*(e-?\d+)?")
@@ -263,6 +263,9 @@ def _assigned(name: str, word: str | None, annotation: Any) -> str:
     """Return a setting as a line of TOML, if the word after its flag is a value; else its name."""
     if word is None:
         return name
+    if word.startswith("'") and tuple in (get_origin(annotation), *map(get_origin, get_args(annotation))):
+        listed = ", ".join(f'"{one}"' for one in word.strip("'").split(","))
+        return f"{name} = [{listed}]"
     choices = {value for inner in (annotation, *get_args(annotation)) for value in get_args(inner)}
     if word in choices:
         return f'{name} = "{word}"'
