@@ -81,7 +81,7 @@ def open_artifact(
     Args:
         path: the artifact's folder; with kind "index" also a folder of artifacts, or of a project, whose index is opened:
             the artifact `index`, else the only index with vectors, else the only one of words alone. A list of indexes
-            over texts is asked as one index, with one scale of scores.
+            over texts is asked as one index, with one scale of scores, or, if their words differ, mixed by rank.
         kind: one or several: any other is refused. Where it is one, type checkers know what can be done with it.
         verify: check its hashes first.
 
