@@ -12,6 +12,7 @@ from wordpipe.corpus.settings import IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.pipeline import CONFIG, init_project
 from wordpipe.stages import preview, preview_of
+from wordpipe.wording import human_bytes
 
 FILES = {
     "a.md": b"# Bees\n\nThey dance.\n",
@@ -109,6 +110,9 @@ def test_a_folder_of_many_kinds_names_no_fields(folder, tmp_path, cli):
     said = cli("init", "q", "--from", "in").err
     assert "6 files would be read" in said
     assert "5 files would be passed over" in said
+    size = human_bytes(wordpipe.preview("in").bytes)
+    assert f"6 files would be read, {size}:" in said
+    assert f"estimate for these {size} of files: " in said
     # nor does a folder of tables with different fields; of like tables it does
     (tmp_path / "tables").mkdir()
     for name, field in (("a", "text"), ("b", "text")):

@@ -356,9 +356,10 @@ def init(folder: Path, source: tuple[str, ...], encoder: Path | None, quiet: boo
         say(textwrap.fill(f"chosen: {WHY if encoder is None else WHY_IMPORTED}", width, subsequent_indent="  "))
     # how long it will take, and the next commands
     if project.estimate is not None:
-        size = human_bytes(project.text_bytes)
-        of = "files" if project.preview is not None and project.preview.is_mixed else "text"
-        what = f"{size} of text" if project.is_assumed else f"these {size} of {of}"
+        size, of = project.text_bytes, "text"
+        if project.preview is not None and project.preview.is_mixed:
+            size, of = project.preview.bytes, "files"
+        what = f"{human_bytes(size)} of text" if project.is_assumed else f"these {human_bytes(size)} of {of}"
         say(f"estimate for {what}: {amounts(project.estimate)}")
     first = "" if source else f"put text files into {folder / 'texts'}, then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
