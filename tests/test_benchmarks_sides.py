@@ -75,3 +75,34 @@ def test_left_out_takes_the_best_of_the_others() -> None:
     assert {name: line["setting"] for name, line in found["leave_one_out"].items()} == {"x": "b", "y": "a"}
     assert found["above"] == 5.0
     assert found["means"] == {"a": 50.0, "b": 35.0}
+
+
+def test_kernels_are_those_of_a_slow_twin(bench, tmp_path: Path) -> None:
+    kernels = import_module("kernels")
+    learner = kernels.Learner(bench, tmp_path)
+    vectors = learner.vectors(None, chance=True)
+    query, texts = learner.texts[0][:4], [learner.texts[1], learner.texts[2][:0], learner.texts[0]]
+    weight = {stem: learner.idf[stem] * (query == stem).sum() for stem in set(query.tolist())}
+    for found, text in zip(learner.features(vectors, query, texts), texts, strict=True):
+        damping = 0.25 + 0.75 * len(text) / learner.mean_length
+        wanted = np.zeros(20)
+        for own, share in weight.items():
+            sums = [
+                sum(
+                    np.exp(-(((vectors[own] @ vectors[one] - at) / 0.07) ** 2) / 2)
+                    for one in text.tolist()
+                    if one != own
+                )
+                for at in np.arange(1, 10) / 10
+            ]
+            sums.append(float((text == own).sum()))
+            wanted += share / sum(weight.values()) * np.log1p([*sums, *(one / damping for one in sums)])
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-5)
+
+
+def test_weights_find_what_tells_the_right_text_from_others() -> None:
+    found = RNG.standard_normal((200, 5, 3)).astype(np.float32)
+    right = (found[..., 1] - found[..., 2]).argmax(axis=1)
+    weights = import_module("kernels")._weights(found, right)
+    assert weights[1] > 1 > -1 > weights[2]
+    assert ((found @ weights).argmax(axis=1) == right).mean() > 0.95
