@@ -103,6 +103,16 @@ def test_without_a_better_layer_the_encoder_stays_as_it_is(built, encoder, tmp_p
     )
 
 
+def test_passages_of_one_sentence_teach_nothing(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "_LEAST_PASSAGES", 2)
+    (tmp_path / "one.txt").write_text("\n".join(TEXTS))
+    corpus = wordpipe.ingest(tmp_path / "one.txt", output=tmp_path / "corpus", documents="line")
+    tokens = wordpipe.tokenize(corpus, output=tmp_path / "tokens", tokenizer=encoder)
+    with pytest.warns(wordpipe.WordpipeWarning, match="no passage has a title or more than one sentence"):
+        made = wordpipe.train_contrastive(tokens, output=tmp_path / "same", init=encoder, threads=1, device="cpu")
+    assert made.counts["spans"] == made.counts["steps"] == 0
+
+
 def test_what_does_not_fit_is_refused(built, encoder, tmp_path):
     with pytest.raises(ConfigError, match="lr has no effect, because only a linear layer learns"):
         adapted(built, encoder, tmp_path / "refused", lr=0.1)

@@ -78,9 +78,11 @@ def adapt(job: Job, source: Artifact, settings: ContrastiveSettings) -> None:
     job.metrics |= {"held_out_before": round(learned.before, 6), "held_out_after": round(learned.after, 6)}
     found = f"mean reciprocal rank of held-out sentences' passages: {learned.before:.3f}"
     if learned.matrix is None:
-        job.warn(
-            f"{found}, and no layer was better by more than chance ({learned.error:.3f}). The encoder stays as it is"
+        why = f"{found}, and no layer was better by more than chance ({learned.error:.3f})"
+        why = (
+            why if spans else "no passage has a title or more than one sentence, so that there is nothing to learn from"
         )
+        job.warn(f"{why}. The encoder stays as it is")
     else:
         job.note(f"{found} without the layer, {learned.after:.3f} with it, after {learned.steps} steps")
     _write(job, origin, learned, settings)
