@@ -262,9 +262,9 @@ class Fields:
             values = {name: self._convert(values.get(name), kind, name, line) for name, kind in casts}
         else:
             values = {name: value for name, value in values.items() if name not in self._taken}
-        # a record without an id is told from others of the same text by all that stands beside
+        # a record is told from others of the same text by all that stands beside
         title = None if title is None else self._as_text(title).strip() or None
-        beside = "" if own.get("record_id") is not None else _beside(title, values, own)
+        beside = _beside(title, values, own)
         return Record(
             tidy, self.source, line, title, values, own, max(0, width - len(text)),
             lines_follow=False, is_pair=settings.is_pairs, beside=beside, keeps_empty=keeps_empty,
@@ -470,8 +470,9 @@ def near_fields(name: str, seen: Sequence[str]) -> list[str]:
 
 
 def _beside(title: str | None, values: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return the values of all fields beside a record's text, in one string whatever their order; empty for nothing."""
-    mine = (value for name, value in own.items() if name != "text_b")  # of pairs it is text, and counts as such
+    """Return the values of all fields beside a record's text and id, in one string whatever their order; empty for nothing."""
+    # the second text of a pair is text, and counts as such; an id that a record loses to another changes nothing else
+    mine = (value for name, value in own.items() if name not in ("text_b", "record_id"))
     said = [[text_of(value) if value is not None else None for value in (title, *mine)]]
     said += [[name, text_of(value)] for name, value in sorted(values.items()) if value is not None]
     return json.dumps(said) if len(said) > 1 or any(part is not None for part in said[0]) else ""
