@@ -90,3 +90,45 @@ def test_beside_a_count_it_is_said_how_the_question_was_read(goods, cli, tmp_pat
     assert "no field is called 'colour'" in cli("search", "colour:red lamp", goods[0], "--count").err
     assert "searched for corner instead of cornar" in cli("search", "cornar", goods[0], "--count").err
     assert "cornar" not in cli("search", "cornar", goods[0], "--count", "-q").err
+
+
+LOANS = [
+    ("B1", "Die Wälder", "Frau Huber", "2020"),
+    ("B1", "Die Wälder", "Herr Maier", "2021"),
+    ("B1", "Die Wälder", "Herr Maier", "2021"),
+    ("B2", "Der Fluss", "Herr Maier", "2022"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "number"),
+    [("borrower:Maier", 2), ("year>=2021", 2), ("titel:Wälder", 2), ("titel:Maier", 0), ("wälder", 2), ("preis<20", 1)],
+)
+def test_records_of_one_id_and_text_are_told_apart_by_their_other_fields(
+    question, number, cli, tmp_path, tmp_path_factory, monkeypatch
+):
+    rows = [",".join(row) for row in (("id", "titel", "borrower", "year"), *LOANS)]
+    (tmp_path / "loans.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "prices.csv").write_text("id,titel,preis\nB1,Der Mond,12.5\nB2,Der Fluss,30\n")
+    path = tmp_path if question.startswith("preis") else tmp_path / "loans.csv"
+    assert count(question, path, cli, tmp_path_factory.mktemp("cache"), monkeypatch) == number
+    shown = cli("search", "fluss", tmp_path / "loans.csv").out
+    assert shown.count("Der Fluss") == 1  # a title that is the text stands there once
+
+
+def test_an_id_that_somebody_named_belongs_to_one_record(cli, tmp_path):
+    (tmp_path / "loans.csv").write_text("id,titel,borrower\nB1,Die Wälder,Huber\nB1,Die Wälder,Maier\n")
+    result = cli("ingest", tmp_path / "loans.csv", "-o", tmp_path / "corpus", "--id-field", "id")
+    assert result.code == 3
+    assert "loans.csv, line 3" in result.err
+    assert "line 2" in result.err
+
+
+def test_a_project_of_titles_has_their_field_as_the_title(cli, tmp_path, monkeypatch):
+    rows = "".join(f"{n},A book about lamp {n} and its shadow,Art,{1900 + n}\n" for n in range(30))
+    (tmp_path / "books.csv").write_text("id,title,subject,year\n" + rows)
+    monkeypatch.chdir(tmp_path)
+    assert cli("init", "--from", "books.csv").code == 0
+    config = (tmp_path / "wordpipe.toml").read_text()
+    assert 'title_field = "title"' in config
+    assert 'text_field = "title"' in config

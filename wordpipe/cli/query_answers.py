@@ -247,7 +247,8 @@ def piped_line(hit: Mapping[str, Any], room: int | None) -> str:
 def piped_cells(hit: Mapping[str, Any]) -> list[str]:
     """Return the cells of an answer of a query for a pipe: score, title and text, place, and the user's id."""
     text = one_line(str(hit.get("word") or hit.get("text") or ""))
-    if title := one_line(str(hit.get("title") or "")):
+    title = one_line(str(hit.get("title") or ""))
+    if title and title != text:  # a record of a title alone
         text = f"{title} · {text}" if text else title
     score = "" if hit["score"] is None else f"{hit['score']:.4f}"  # of a cluster's text without a vector
     cells = [score, safe_text(cut(text, _PIPED_CHARS)), place_of(hit), user_id(hit)]
@@ -292,7 +293,7 @@ def answer_lines(
         if about:
             yield from ([(indent + line, False)] for line in _about_lines(details, room))
     # the passage, and the explanation
-    if hit.get("text"):
+    if hit.get("text") and hit["text"] != hit.get("title"):
         text, passage = matched(hit, finder, max(1, int(_FILLED * _LINES * room) - 2))
         yield from ([(indent, False), *line] for line in _passage_lines(text, passage, room))
     for name, value, field_passage in field_passages(hit, finder, room - 4):

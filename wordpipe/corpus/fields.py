@@ -76,7 +76,10 @@ class Fields:
         chosen, said = {"text_field": text.name}, f"the text is the field {text.name!r} (see --text-field)"
         if title is not None and self.settings.title_field == "title" not in names:
             chosen["title_field"] = title.name
-            said = f"the text is the field {text.name!r}, the title {title.name!r} (see --text-field, --title-field)"
+            if title != text:
+                said = (
+                    f"the text is the field {text.name!r}, the title {title.name!r} (see --text-field, --title-field)"
+                )
         self._use(self.settings.model_copy(update=chosen))
         self.ledger.notes[f"{self.source}: {said}"] = None
 

@@ -11,8 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
-TEXTS = ("text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer")
-TITLES = ("title", "headline", "heading", "subject", "name")
+TEXTS = (
+    "text", "body", "content", "contents", "article", "abstract", "description", "passage", "answer", "inhalt",
+    "beschreibung", "texte", "contenu", "texto", "contenido", "testo",
+)  # fmt: skip
+TITLES = (
+    "title",
+    "headline",
+    "heading",
+    "titel",
+    "überschrift",
+    "titre",
+    "título",
+    "titulo",
+    "titolo",
+    "subject",
+    "name",
+)
 IDS = (
     "id", "_id", "uuid", "key", "record_id", "doc_id", "isbn", "doi", "number", "no", "nr", "call number", "call no.",
     "callno", "call_number", "signature", "signatur", "reference", "ref",
@@ -86,9 +101,14 @@ def _parsed(text: str) -> str | int | float:
 
 
 def text_and_title(fields: Sequence[Field]) -> tuple[Field | None, Field | None]:
-    """Return the field that is the text of records, by its name or its length; and their title, by its name."""
+    """Return the field that is the text of records, by its name or its length; and their title, by its name.
+
+    Records that have nothing longer than a title have one field for both.
+    """
     strings = [field for field in fields if field.type == "str"]
     text = called(TEXTS, strings) or max(strings, key=lambda field: field.length, default=None)
+    if text is not None and called(TITLES, [text]) is not None:
+        return text, text
     return text, called(TITLES, [field for field in strings if field != text])
 
 

@@ -42,6 +42,7 @@ function alike(some, others) {
 export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
   const place = placeOf(hit);
+  const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
   const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1"});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
@@ -73,7 +74,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
       title.some(([piece]) => piece.trim())
         ? make("h2", {class: "title", dir: "auto"}, make("a", {href: act.read(hit)}, marked(cutPieces(title, TITLE), TITLE)))
         : null,
-      body,
+      saysMore ? body : null,
       make("p", {class: "about"},
         make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
         place ? copyButton(place, "place", shortPlace(place, hit, act.names)) : null,
