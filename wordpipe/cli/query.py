@@ -213,6 +213,8 @@ def _answer(
             for remark in () if quiet else _remarks(result, options):
                 say(remark)
             answers.print(result)
+            if not quiet and not titled and isinstance(opened, OpenIndex) and options.mode != "dense":
+                _say_of_more(opened, result, k, options, form)
             if titled and form == "json":  # a program that asks through a pipe need not wait for more
                 click.echo(json.dumps({"query": result.query, "hits": len(result.hits)}, ensure_ascii=False))
     answers.end()
@@ -308,12 +310,24 @@ def _list(opened: "OpenIndex", answers: Answers, k: int, options: QueryOptions, 
     for remark in () if quiet else found.remarks:
         say(remark)
     answers.print(found)
-    last = options.offset + len(found.hits)
-    if not quiet and n_rows > last:
-        shown = f"{options.offset + 1:,} to {last:,}" if options.offset else f"{last:,}"
-        more = "; to see more rows, use a larger -k, or --offset"
-        say(f"shown: {shown} of {n_rows:,} rows that match the condition{more}")
+    if not quiet:
+        _say_how_many(len(found.hits), n_rows, options, "the condition")
     return len(found.hits)
+
+
+def _say_of_more(opened: "OpenIndex", result: "QueryResult", k: int, options: QueryOptions, form: str) -> None:
+    """Say how many rows match a query, where the rows shown look like all of them: in a table, and where nothing ranks them."""
+    is_ranked = len({hit["score"] for hit in result.hits}) > 1
+    if len(result.hits) == k > 1 and (form == "csv" or not is_ranked):
+        _say_how_many(k, opened.count_all([result.query], options)[0], options, "the query")
+
+
+def _say_how_many(shown: int, there: int, options: QueryOptions, what: str) -> None:
+    """Say how many of the rows that match a query or a condition are shown, where there are more."""
+    last = options.offset + shown
+    if there > last:
+        rows = f"{options.offset + 1:,} to {last:,}" if options.offset else f"{last:,}"
+        say(f"shown: {rows} of {there:,} rows that match {what}; to see more rows, use a larger -k, or --offset")
 
 
 def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
