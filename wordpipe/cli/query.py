@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, partial
@@ -28,8 +28,9 @@ from wordpipe.cli.input_lines import (
     usual_source,
 )
 from wordpipe.cli.options import chosen_settings, settings_options
-from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, one_line, say
+from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
+from wordpipe.cli.tables import print_counts
 from wordpipe.search.settings import QueryOptions, sort_key
 from wordpipe.storage import url_of
 from wordpipe.wording import counted
@@ -234,31 +235,11 @@ def _count(
         for result in () if quiet or titled or asked is None else opened.query_all(some, 1, options):
             for remark in _remarks(result, options):
                 say(remark)
-        _print_counts(form, some, numbers, titled=titled)
+        print_counts(form, some, numbers, titled=titled)
         total += sum(numbers)
     if options.mode == "dense" and not quiet:
         say("counted: all rows that have a vector, because a search by vectors ranks every row")
     return total
-
-
-def _print_counts(form: str, queries: Sequence[str], numbers: Sequence[int], *, titled: bool) -> None:
-    """Print the numbers of rows that match queries, one a line.
-
-    Args:
-        form: of the output, as of answers.
-        queries: the queries.
-        numbers: as many.
-        titled: every number stands beside its query.
-    """
-    from wordpipe.stages import csv_line
-
-    for query, n in zip(queries, numbers, strict=True):
-        if form == "json":
-            click.echo(json.dumps({"query": query, "count": n}, ensure_ascii=False))
-        elif form == "csv":
-            click.echo(csv_line([query, n] if titled else [n]), nl=False)
-        else:
-            click.echo(f"{escaped(one_line(query))}\t{n}" if titled else f"{n}")
 
 
 def answer_options() -> list[Option]:
@@ -316,7 +297,7 @@ def _list(opened: "OpenIndex", answers: Answers, k: int, options: QueryOptions, 
 
 
 def _say_of_more(opened: "OpenIndex", result: "QueryResult", k: int, options: QueryOptions, form: str) -> None:
-    """Say how many rows match a query, where the rows shown look like all of them: in a table, and where nothing ranks them."""
+    """Say how many rows match a query, where a list that is cut may look whole: in a table, and without a ranking."""
     is_ranked = len({hit["score"] for hit in result.hits}) > 1
     if len(result.hits) == k > 1 and (form == "csv" or not is_ranked):
         _say_how_many(k, opened.count_all([result.query], options)[0], options, "the query")

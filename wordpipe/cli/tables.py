@@ -3,12 +3,12 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from wordpipe.cli.output import ProgressDrawer, has_colour, safe_text, say
+from wordpipe.cli.output import ProgressDrawer, escaped, has_colour, one_line, safe_text, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,3 +122,23 @@ def print_table(screen: "Console", table: "Table") -> None:
         if whole or screen.measure(build(first, last + 1, None), options=free).maximum > screen.width:
             screen.print(build(first, last, title))
             first, title = last, None
+
+
+def print_counts(form: str, queries: Sequence[str], numbers: Sequence[int], *, titled: bool) -> None:
+    """Print the numbers of rows that match queries, one a line.
+
+    Args:
+        form: of the output, as of answers.
+        queries: the queries.
+        numbers: as many.
+        titled: every number stands beside its query.
+    """
+    from wordpipe.stages import csv_line
+
+    for query, n in zip(queries, numbers, strict=True):
+        if form == "json":
+            click.echo(json.dumps({"query": query, "count": n}, ensure_ascii=False))
+        elif form == "csv":
+            click.echo(csv_line([query, n] if titled else [n]), nl=False)
+        else:
+            click.echo(f"{escaped(one_line(query))}\t{n}" if titled else f"{n}")
