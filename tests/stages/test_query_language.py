@@ -249,3 +249,75 @@ def test_an_unfinished_id_and_a_field_as_it_is_shown_and_operators_that_leave_al
     assert "the only row with the words of the query does not fulfil its operators" in said.err
     shown = cli("query", tmp_path / "index", "pump", "--sort", "price:desc", "--format", "plain").out
     assert "price 20" in shown
+
+
+@pytest.fixture(scope="module", params=["T", " "], ids=["T before the time", "space before the time"])
+def log(request, tmp_path_factory):
+    """Lines of a log: their numbers from 1, as ids; day, level, host, address, ticket."""
+    folder = tmp_path_factory.mktemp("log")
+    said = [
+        "INFO db-1 10.0.4.5 OPS-1204",
+        "ERROR db-2.internal 10.0.5.7 OPS-13",
+        "ERROR web-1.prod.example.com 10.0.5.12 OPS-12",
+        "INFO db-2 GET /api/v1/users/7",
+    ]
+    lines = [
+        {"id": f"n{4 * day + at}", "text": f"2026-03-0{day}{request.param}03:04:0{at}Z {what}"}
+        for day in range(1, 6)
+        for at, what in enumerate(said)
+    ]
+    wordpipe.ingest(lines, output=folder / "corpus", valid=0)
+    return wordpipe.index(folder / "corpus", output=folder / "index", unit="document", language="english")
+
+
+@pytest.mark.parametrize(
+    ("query", "n", "first"),
+    [
+        ("+ERROR +2026-03-04", 2, "n17 n18"),
+        ("+2026-03-04", 4, "n16 n17 n18 n19"),
+        ('"2026-03-04"', 4, "n16 n17 n18 n19"),
+        ("ERROR AND 2026-03-04", 2, "n17 n18"),
+        ("+ERROR -2026-03-04", 8, ""),
+        ("+ERROR +db-2", 5, ""),
+        ("+ERROR -example.com", 5, ""),
+        ("+ERROR -prod.example.com", 5, ""),
+        ("INFO OR 2026-03-04", 12, "n16 n19 n17 n18"),
+        ("ERROR 2026-03-04", 12, "n17 n18"),
+        ("any ERROR on 2026-03-04?", 12, "n17 n18"),
+        ('"ERROR web-1" 2026-03-04', 5, "n18"),
+        ("+/api/v1/users", 5, ""),
+        ("+03:04:01", 5, ""),
+        ("OPS-12*", 10, ""),
+        ("+OPS-12* +ERROR", 5, ""),
+        ("2026-03-04*", 4, "n16 n17 n18 n19"),
+        ("2026-03-04* ERROR", 12, "n17 n18"),
+        ("+10.0.5.*", 10, ""),
+    ],
+)
+def test_a_name_with_signs_is_found_as_a_whole_beside_other_words_and_operators(log, query, n, first):
+    with wordpipe.open(log) as opened:
+        hits = [hit["id"] for hit in opened.query(query, 50)]
+        assert (opened.count(query), len(hits), {*hits[: len(first.split())]}) == (n, n, {*first.split()})
+
+
+def test_the_score_of_a_name_with_signs_is_explained(log):
+    with wordpipe.open(log) as opened:
+        hit = opened.query("ERROR 2026-03-04", 1, explain=True)[0]
+        terms = {term["stem"]: term for term in hit["explain"]["lexical"]["terms"]}
+        assert {name: (term["count"], term["texts"]) for name, term in terms.items()} == {
+            "error": (1, 10), "2026-03-04": (1, 4),
+        }  # fmt: skip
+        assert hit["score"] == pytest.approx(sum(term["score"] for term in terms.values()), rel=1e-6)
+
+
+def test_a_name_with_signs_in_a_field_says_the_field(tmp_path):
+    some = [
+        {"id": "a", "host": "db-2.internal", "text": "The disk is full."},
+        {"id": "b", "host": "web-3", "text": "The disk is fast; see db-2.internal here."},
+        {"id": "c", "host": "db-1", "text": "The disk of 2 nodes is internal."},
+    ]
+    wordpipe.ingest(some, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", language="english")
+    with wordpipe.open(tmp_path / "index") as opened:
+        hits = opened.query("disk db-2")
+        assert [(hit["id"], hit.get("found_in", [])) for hit in hits] == [("b", []), ("a", ["host"]), ("c", [])]

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from wordpipe.search.lexical.bm25 import FIELD_SHARE, RELATED, LexicalIndex
     from wordpipe.search.lexical.language import recognised_language
     from wordpipe.search.lexical.letters import folded, without_particle
+    from wordpipe.search.lexical.names import IndexWithNames, names_in
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure, slips_between, slips_of_all
     from wordpipe.search.lexical.word_lookup import LEXICAL
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
         measure,
         measured_by,
     )
-    from wordpipe.search.question import Clause, FieldIs, FieldKind, Phrase, Question, read_question
+    from wordpipe.search.question import Clause, FieldIs, FieldKind, Phrase, Prefix, Question, read_question
     from wordpipe.search.update import (
         read_held_out,
         renumbered,

@@ -21,6 +21,7 @@ _AMOUNT = re.compile(
 )
 _ZONE = re.compile(r"(?<=\d)(?:Z|([+-])(\d\d):?(\d\d)?)$", re.IGNORECASE)
 _DAY = 10  # characters
+_DATE = re.compile(r"\d{4}(?:-|$)")  # how a date begins
 
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Gives the rows in order with these columns."""
@@ -220,3 +221,14 @@ def span_of(written: str) -> tuple[np.datetime64, np.datetime64, bool]:
     if zone and zone[1]:
         ahead = np.timedelta64(int(zone[1] + zone[2]) * 60 + int(zone[1] + (zone[3] or "0")), "m")
     return first.astype("datetime64[us]") - ahead, last.astype("datetime64[us]") - ahead, zone is not None
+
+
+def is_date(text: str) -> bool:
+    """True if a text is a year, a month, a day or a time that there is."""
+    if not _DATE.match(text):
+        return False
+    try:
+        span_of(text)
+    except ValueError:
+        return False
+    return True

@@ -15,18 +15,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.search.field_columns import amount_in, numbers_of, span_of, without_number
+from wordpipe.search.field_columns import amount_in, is_date, numbers_of, span_of, without_number
 from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.lexical.analysis import is_unspaced
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.letters import folded
-from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words, is_date
+from wordpipe.search.lexical.names import name_of
+from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
 from wordpipe.wording import counted
 
 _PART = re.compile(r"(\w+)([+#]*)")
 _SIGNS = re.compile(r"[-‐‑−./&]+")  # that join words to a name, and stand so in it
 _HYPHENS = re.compile("[-‐‑−]")
-_ENDS_IN_DATE, _BEGINS_WITH_TIME = re.compile(r"(?<!\w)\d{4}-\d\d-\d\d$"), re.compile(r"\d\d:\d\d(?!\w)")
+_MAY_GO_ON = re.compile(r"(?<!\w)\d{4}-\d\d-\d\d$|(?<!\d)\d\d:\d\d(?:\.\d+)?$")  # by a time, or by the Z of its zone
+_BEGINS_WITH_TIME = re.compile(r"\d\d:\d\d(?!\w)")
+_BEGINS_WITH_HOUR, _LAST_WORD = re.compile(r"\d\d:"), re.compile(r"\w+$")
+_JOINED = re.compile(r"\w[^\w\s]+\w")
 _AFTER_T = r"(?:(?<!\w)|(?<=\d\d-\d\dt))"  # a time behind its date
 _HOUR = 2  # characters
 _LIKE_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?(?!\d)")
@@ -82,6 +86,8 @@ class _Matcher:
                 return self._words(clause.text, among)
             case Phrase():
                 return self._phrase(clause.text, among)
+            case Prefix() if name_of(clause.text):
+                return self._phrase(clause.text, among, is_begun=True)
             case Prefix():
                 sure_N, other_N = self._searched.lexical.beginning(clause.text)
                 return (among & sure_N) | self._in_texts(prefix_pattern(clause.text), among & other_N & ~sure_N)
@@ -89,21 +95,30 @@ class _Matcher:
                 return among & field_mask(self._searched.field_values(clause.name), clause)
 
     def _words(self, text: str, among: Mask) -> Mask:
-        """Return the rows that contain all words of a text; a word that is not indexed is looked for in the texts."""
+        """Return the rows that contain all words of a text; a word that is not indexed is looked for in the texts.
+
+        A name with signs is found as it is in quotes, also as a part of a longer name.
+        """
         for word in text.split():
+            if name := name_of(word):
+                among = self._phrase(name, among)
+                continue
             rows_N = self._searched.lexical.with_all(word)
-            if rows_N is not None:
+            if rows_N is None:
+                pattern = phrase_pattern(word)
+                among = self._in_texts(pattern, among) if pattern else among
+            elif _JOINED.search(word):  # db-primary in db-primary.internal
+                among = (among & rows_N) | self._phrase(word, among & ~rows_N)
+            else:
                 among = among & rows_N
-            elif pattern := phrase_pattern(word):
-                among = self._in_texts(pattern, among)
         return among
 
-    def _phrase(self, text: str, among: Mask) -> Mask:
-        """Return the rows that contain the words of a text next to each other."""
-        pattern = phrase_pattern(text)
+    def _phrase(self, text: str, among: Mask, *, is_begun: bool = False) -> Mask:
+        """Return the rows that contain the words of a text next to each other; the last one may be a beginning."""
+        pattern = phrase_pattern(text, is_begun=is_begun)
         if pattern is None:
             return among
-        rows_N = _may_have(self._searched.lexical, text.strip())
+        rows_N = _may_have(self._searched.lexical, text.strip(), is_begun=is_begun)
         return self._in_texts(pattern, among if rows_N is None else among & rows_N)
 
     def _in_texts(self, pattern: Any, among: Mask) -> Mask:
@@ -116,17 +131,17 @@ class _Matcher:
         return found_N
 
 
-def _may_have(lexical: LexicalIndex, phrase: str) -> Mask | None:
-    """Return the rows that have all words of a phrase, (N,); None where it has none.
+def _may_have(lexical: LexicalIndex, phrase: str, *, is_begun: bool = False) -> Mask | None:
+    """Return the rows that have all words of a phrase, (N,), whose last word may be a beginning; None where it has no words.
 
-    The last word of a date, and the first of a time, may be one word with the T between the two: 2024-05-03T10:00.
+    The last word of a date, and the first of a time, may be one word with the T between the two: 2024-05-03T10:00Z.
     """
-    if _ENDS_IN_DATE.search(phrase):
-        whole_N, day, (sure_N, other_N) = lexical.with_parts(phrase), phrase[-2:], lexical.beginning(phrase[-2:] + "t")
-        rest_N = lexical.with_parts(phrase.removesuffix(day))
-        begun_N = sure_N | other_N if rest_N is None else rest_N & (sure_N | other_N)
-        return begun_N if whole_N is None else whole_N | begun_N
-    return lexical.with_parts(phrase[_HOUR:] if _BEGINS_WITH_TIME.match(phrase) else phrase)
+    rest, last_N = phrase, None
+    if (last := _LAST_WORD.search(phrase)) and (is_begun or _MAY_GO_ON.search(phrase)):
+        sure_N, other_N = lexical.beginning(last[0])
+        rest, last_N = phrase[: last.start()], sure_N | other_N
+    rest_N = lexical.with_parts(rest[_HOUR:] if _BEGINS_WITH_HOUR.match(rest) else rest)
+    return last_N if rest_N is None else rest_N if last_N is None else rest_N & last_N
 
 
 def _cost(clause: Clause) -> int:
@@ -152,11 +167,12 @@ def _other_words() -> Any:
     return regex.compile(r"([\w\p{M}]+)([+#]*)")
 
 
-def phrase_pattern(text: str) -> Any:
+def phrase_pattern(text: str, *, is_begun: bool = False) -> Any:
     """Return the pattern that finds the words of a text, as written, next to each other in a folded text; None without words.
 
     Between two words any signs but letters may stand, so that "progress bar" finds progress-bar. Hyphens, dots, slashes and &
     without a space stand as they are: "10.0.0.5" finds no other numbers. Scripts without spaces are found inside longer runs.
+    If the last word is a beginning (`is_begun`), it may go on.
     """
     plain = folded(text)
     is_ascii = plain.isascii()
@@ -180,8 +196,8 @@ def phrase_pattern(text: str) -> Any:
                 pattern += "(?![+#])" + (_as_they_are(between) if is_name else r"[\W_]+")
         pattern += shown + re.escape(signs)
         before = "open" if is_open else "word"
-    if before == "word":
-        pattern += rf"(?:(?=t\d\d:)|{_WORD_ENDS})" if _ENDS_IN_DATE.search(plain.strip()) else _WORD_ENDS
+    if before == "word" and not is_begun:
+        pattern += rf"(?:(?=t\d\d:|z(?!\w))|{_WORD_ENDS})" if _MAY_GO_ON.search(plain.strip()) else _WORD_ENDS
     if is_ascii:
         return re.compile(pattern)
     import regex

@@ -2,7 +2,7 @@
 
     "progress bar"      rows that contain these words, as written, next to each other
     -boiler  +water     rows without the word; rows with the word
-    kube*               words that begin with these letters
+    kube*  2024-05*     words, and names with signs, that begin so
     lang:en  year:2000..2010  year:>=2000      rows with this value in a field
     year>=2000  year >= 2000  lang=en          the same, of fields that rows have
     year!=2000                                 rows with another value in it
@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from wordpipe.search.field_columns import amount_in, span_of
+from wordpipe.search.field_columns import amount_in, is_date
+from wordpipe.search.lexical.names import name_of
 
 FieldKind = Literal["text", "number", "date", "flag"]
 
@@ -35,7 +36,6 @@ _COMPARED = re.compile(r"([^\W\d]\w*)\s*(?:(?=[<>]=?\s*[-+]?\.?\d)|(?:!=|={1,2})
 _VALUE = re.compile(r'[\w<>=."“„«-]')  # how a value begins
 _BEFORE_NUMBER = re.compile(r"[<>]=?\s*(?=[-+.\d])")
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
-_DATE = re.compile(r"\d{4}(?:-|$)")  # how a date begins
 _INNER_STAR = re.compile(r"[^\W\d]{2,}\*[^\W\d]+|\*[^\W\d]{2,}")
 _FLAGS = ("true", "false", "yes", "no")
 _PREFIX = re.compile(r"([^*]*\w)\*")
@@ -126,6 +126,7 @@ class _Item:
     clause: "Clause | None" = None
     items: "list[_Item]" = field(default_factory=list)  # of a group: one after the other
     choices: bool = False  # of a group: one of the items is enough
+    is_begun: bool = False  # of a word: it is still being typed
 
 
 def read_question(
@@ -142,7 +143,7 @@ def read_question(
     remarks: list[str] = []
     flat = [*_Lexer(query, fields, also or {}, remarks.append).items()]
     if is_unfinished and flat and flat[-1].kind == "word" and query.endswith(flat[-1].text) and query[-1:].isalnum():
-        flat[-1].text += "*"
+        flat[-1].text, flat[-1].is_begun = flat[-1].text + "*", True
     is_words = not remarks and all(item.kind in ("word", "open", "close") and not item.sign for item in flat)
     items = _joined(_grouped(flat, remarks.append), remarks.append)
     found = _Collected()
@@ -352,15 +353,13 @@ def _is_value(kind: FieldKind, text: str) -> bool:
     return amount_in(text) is not None if kind == "number" else is_date(text)
 
 
-def is_date(text: str) -> bool:
-    """True if a text is a year, a month, a day or a time that there is."""
-    if not _DATE.match(text):
-        return False
-    try:
-        span_of(text)
-    except ValueError:
-        return False
-    return True
+def _beginning(item: _Item) -> str:
+    """Return the beginning of words that a word with a star is; "" of another word, and of names with signs.
+
+    A name with a star, such as 2024-05*, stays in the text as it is, unless it is still being typed.
+    """
+    found = _PREFIX.fullmatch(item.text) if item.kind == "word" else None
+    return found[1] if found and (item.is_begun or not name_of(found[1])) else ""
 
 
 def _has_word(text: str) -> bool:
@@ -468,8 +467,8 @@ class _Collected:
     def top(self, item: _Item) -> Clause | None:
         """Return what an item of the query itself demands of a row; a plain word demands nothing."""
         if item.kind == "word" and not item.sign:
-            if prefix := _PREFIX.fullmatch(item.text):
-                self.prefixes.append(prefix[1])
+            if prefix := _beginning(item):
+                self.prefixes.append(prefix)
             else:
                 self.texts.append(item.text)
             return None
@@ -487,14 +486,13 @@ class _Collected:
             if len(parts) == 1:
                 return parts[0]
             return AnyOf(parts) if item.choices else AllOf(parts)
-        prefix = _PREFIX.fullmatch(item.text) if item.kind == "word" else None
-        if is_ranked and prefix:
-            self.prefixes.append(prefix[1])
+        if is_ranked and (prefix := _beginning(item)):
+            self.prefixes.append(prefix)
         elif is_ranked and item.text:
             self.texts.append(item.text)
             self.fixed.append(item.text)
         if item.clause is not None:
             return item.clause
-        if prefix:
-            return Prefix(prefix[1])
+        if item.kind == "word" and (begun := _PREFIX.fullmatch(item.text)):
+            return Prefix(begun[1])
         return Phrase(item.text) if item.kind == "phrase" else Words(item.text)

@@ -260,15 +260,12 @@ class LexicalIndex(WordLookup):
             if not at.size:
                 continue
             one = QueryTerms(np.array([number]), np.array([weight], np.float32))
-            score, within = (
-                float(self.score_texts(one, text)[0]),
-                self.postings.starts[number + 1] - self.postings.starts[number],
-            )
+            score, count = float(self.score_texts(one, text)[0]), int(text.counts[at[0]])
             share = {
-                "stem": self.terms[number].decode(),
+                "stem": self.written(number),
                 "score": score,
-                "count": int(text.counts[at[0]]),
-                "texts": int(within),
+                "count": count,
+                "texts": int(self._texts_of(one.numbers)[0]),
             }
             shares.append(share | ({"answers": score * (1 - asked.get(number, 0.0) / float(weight))} if own else {}))
         return sorted(shares, key=lambda share: -share["score"])
@@ -398,8 +395,8 @@ class LexicalIndex(WordLookup):
     @cached_property
     def _largest_count(self) -> Callable[[int], int]:
         """A function from a term's number to its largest count in a text."""
-        postings = self.postings
-        return lru_cache(READ_WORDS)(lambda number: int(postings.of_term(number)[1].max(initial=1)))
+        of_term = self._of_term
+        return lru_cache(READ_WORDS)(lambda number: int(of_term(number)[1].max(initial=1)))
 
     def _most(self, number: int, weight: np.float32) -> float:
         """Return the most that a term can add to the score of a text."""
@@ -424,7 +421,7 @@ class LexicalIndex(WordLookup):
             return Hits.none()
         # terms, those of few texts first, and what all later ones can add together
         weights = self._weights(query)
-        within = self.postings.starts[query.numbers + 1] - self.postings.starts[query.numbers]
+        within = self._texts_of(query.numbers)
         order = np.argsort(within, kind="stable").tolist()
         terms = [(int(query.numbers[at]), weights[at]) for at in order]
         most = np.array([self._most(*term) for term in terms])

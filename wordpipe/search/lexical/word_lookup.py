@@ -201,6 +201,14 @@ class WordLookup:
         """The finder of the words that a misspelt word was meant to be."""
         return Speller(self.words)
 
+    def written(self, number: int) -> str:
+        """Return a term by its number."""
+        return self.terms[number].decode()
+
+    def stems_of(self, number: int) -> set[str]:
+        """Return the terms that texts have where they have a term: itself."""
+        return {self.written(number)}
+
     def weight_of(self, stem: str) -> float:
         """Return the idf of a stem; 0 if no text has the stem."""
         number = self._number_of(stem)

@@ -62,11 +62,11 @@ def matching_rows(index: "OpenTextIndex", asked: Asked, options: QueryOptions) -
         if index.with_vector is not None:
             found_N &= np.isin(np.arange(len(index)), index.with_vector)
     elif not index.lists(asked):
-        holding_N = rows_holding(index.lexical, asked)
+        holding_N = rows_holding(index.lexical_of(asked), asked)
         found_N &= False if holding_N is None else holding_N
         if options.min_score is not None:
             rows_R = np.flatnonzero(found_N)
-            scores_R = scores_of_words(index.lexical, asked, rows_R)
+            scores_R = scores_of_words(index.lexical_of(asked), asked, rows_R)
             found_N[rows_R] = scores_R >= options.min_score
     return found_N
 
@@ -86,7 +86,8 @@ def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryO
         rows_R = _first_of_documents(index, rows_R)
     # the scores of the rows that are shown
     rows_R, lists = rows_R[: k + options.offset], index.lists(asked)
-    found = Hits(rows_R, np.ones(len(rows_R), np.float32) if lists else scores_of_words(index.lexical, asked, rows_R))
+    scores_R = np.ones(len(rows_R), np.float32) if lists else scores_of_words(index.lexical_of(asked), asked, rows_R)
+    found = Hits(rows_R, scores_R)
     return _answers_of(index, asked, found, None if lists else found, options)
 
 
@@ -103,7 +104,7 @@ def _answers_of(
     (hits,) = index.rows_of([found], options.offset)
     if options.explain:
         index.explain(asked, "lexical", Result(found, lexical=worded), hits, options)
-    unknown = {} if asked.is_whole else index.lexical.strangers(asked.words)
+    unknown = {} if asked.is_whole else index.lexical_of(asked).strangers(asked.words)
     return QueryResult(
         asked.text, hits, unknown, mode="lexical", corrected={**asked.corrected},
         remarks=[*asked.remarks], searched=index.marked_words(asked),
@@ -133,7 +134,7 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
     beside = np.flatnonzero((texts.counts == 0) & np.isin(texts.numbers, terms))
     for at in np.unique(texts.at[beside]).tolist():
         own, hit = texts.numbers[beside[texts.at[beside] == at]].tolist(), hits[at]
-        stems = {lexical.terms[number].decode() for number in own}
+        stems = set().union(*map(lexical.stems_of, own))
         explained = ((hit.get("explain") or {}).get("lexical") or {}).get("terms", ())
         of_fields = [term for term in explained if not term["count"]]  # with those that feedback added
         found = fields_with(stems.union(term["stem"] for term in of_fields), hit, lexical.analyser)

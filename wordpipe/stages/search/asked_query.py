@@ -16,13 +16,16 @@ from wordpipe.search import (
     Clause,
     FieldColumns,
     FieldKind,
+    IndexWithNames,
     LexicalIndex,
     Phrase,
+    Prefix,
     Question,
     SearchMode,
     field_kind,
     folded,
     is_sure,
+    names_in,
     read_question,
     remarks_on_fields,
     rows_matching,
@@ -38,8 +41,6 @@ _CLAUSES = 8  # whose rows are remembered: the pages of one query
 _COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
 _LEAST_BEGUN = 4  # letters of a word that may be unfinished though nobody said so
 _ID = re.compile(r"(?=\S*\d)\S{1,200}")  # what is typed as one word with a digit may be an id
-_NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\]+\w)|[~.]*[/\\]|(?:.*\w/){2}).{1,200}")
-"""What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Asked:
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     first: Mask | None = None  # (N,) those of them that come before all others, whatever their scores; None: none
+    lexical: LexicalIndex | None = None  # of the index, with the names of the query; None: the query has no names
     is_whole: bool = False  # the words are parts of one name, which may stand in no text by themselves
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
@@ -58,7 +60,7 @@ class Asked:
     @property
     def is_plain(self) -> bool:
         """True if the query is words that may find any row."""
-        return self.rows is None and not self.prefixes
+        return self.rows is None and not self.prefixes and self.lexical is None
 
 
 class RowsReader(Protocol):
@@ -119,11 +121,13 @@ class AskedRows:
         fixed = {word.lower() for part in question.fixed for word in part.split()}
         words, prefixes = self._unfinished(question, still_typed=options.prefix)
         about_names: list[str] = []
-        if question.clause is None and not options.prefix and options.mode != "dense":
-            whole_N, about_names = self._whole_names(words, options)
-            if whole_N is not None:
-                return Asked(text, words, rows=whole_N, is_whole=True, remarks=(*question.remarks, *about_names))
-        instead = {} if options.mode == "dense" else self._instead(words, fixed)
+        lexical = self.lexical
+        if not options.prefix and options.mode != "dense":
+            lexical, about_names = self._with_names(words, fixed)
+            if question.clause is None and (alone := self._alone(words, lexical, options)) is not None:
+                said = (*question.remarks, *alone[1])
+                return Asked(text, words, rows=alone[0], lexical=lexical, is_whole=True, remarks=said)
+        instead = {} if options.mode == "dense" else self._instead(lexical, words, fixed)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
         begun = [word for word, meant in instead.items() if meant is None]
@@ -137,37 +141,44 @@ class AskedRows:
             remarks += remarks_on_fields(question.clause, self, finds_none=not rows.any())
         remarks += about_names
         said = (*question.remarks, *remarks)
-        return Asked(text, words, (*prefixes, *begun), rows, corrected=corrected, remarks=said)
+        named = None if lexical is self.lexical else lexical
+        return Asked(text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said)
 
     def _begins_any(self, prefix: str) -> bool:
         """True if a word begins like this."""
         return any(self.lexical.begun(one) for one in self.lexical.parted(prefix)[1])
 
-    def _whole_names(self, words: str, options: QueryOptions) -> tuple[Mask | None, list[str]]:
-        """Return the rows that contain the name that a question is, as a whole; None: all; and remarks on its names.
+    def _with_names(self, words: str, fixed: set[str]) -> tuple[LexicalIndex, list[str]]:
+        """Return the words of the rows, with the names of a question as words; and remarks on its names.
 
-        Where no row has a name as a whole, and where vectors rank the rows, too, its parts are searched for.
+        Of a name that no row has as a whole the parts are searched for.
         """
-        remarks, typed = [], words.split()
-        for name in dict.fromkeys(filter(_NAME.fullmatch, typed)):
-            whole_N = self._with_whole(name)
-            if not whole_N.any():
-                if self.lexical.holding(name) is not None:
-                    remarks.append(f"no text contains {name} as a whole; it was searched for by its parts")
-            elif len(typed) == 1 and (self._ranks_by_words or options.mode == "lexical"):
-                held_N = self.lexical.holding(name)
-                others = 0 if held_N is None else int((held_N & ~whole_N).sum())
-                if others:
-                    beside = f"parts of it stand in {counted(others, 'other rows')}, which --exact finds"
-                    remarks.append(f"searched for {name} as a whole; {beside}")
-                return whole_N, remarks
-        return None, remarks
+        remarks, found = [], dict[str, Mask]()
+        for name, word in names_in(words):
+            if (whole_N := self._with_whole(name)).any():
+                found[word] = whole_N
+            elif word.lower() not in fixed and self.lexical.holding(name) is not None:
+                remarks.append(f"no text contains {name} as a whole; it was searched for by its parts")
+        return IndexWithNames.of(self.lexical, found), remarks
+
+    def _alone(self, words: str, lexical: LexicalIndex, options: QueryOptions) -> tuple[Mask, list[str]] | None:
+        """Return the rows that contain the name that a question is, and a remark; None if vectors rank the rows, too."""
+        if lexical is self.lexical or len(words.split()) > 1 or not (self._ranks_by_words or options.mode == "lexical"):
+            return None
+        (name,) = names_in(words)
+        whole_N, held_N = self._with_whole(name[0]), self.lexical.holding(name[0])
+        others = 0 if held_N is None else int((held_N & ~whole_N).sum())
+        beside = f"parts of it stand in {counted(others, 'other rows')}, which --exact finds"
+        return whole_N, [f"searched for {name[0]} as a whole; {beside}"] if others else []
 
     def _with_whole(self, name: str) -> Mask:
         """Return the rows that contain a name as it is written, or as one word, (N,)."""
         if (found := self._remembered.get(name)) is None:
-            joined_N = self.lexical.with_name(name)
-            found = joined_N | rows_matching(Phrase(name), self, among=~joined_N)
+            if name.endswith("*") and name[-2:-1].isalnum():
+                found = rows_matching(Prefix(name[:-1]), self)
+            else:
+                joined_N = self.lexical.with_name(name)
+                found = joined_N | rows_matching(Phrase(name), self, among=~joined_N)
             self._remember(name, found)
         return found
 
@@ -226,13 +237,13 @@ class AskedRows:
             begun = [] if self.lexical.analyser(words) else [typed[-1]]
         return words, begun
 
-    def _instead(self, text: str, fixed: set[str]) -> dict[str, str | None]:
+    def _instead(self, lexical: LexicalIndex, text: str, fixed: set[str]) -> dict[str, str | None]:
         """Return the words of a text that stand in no row, each with the word that was most likely meant.
 
         In its place, None stands for all words that begin with the typed one, which is then unfinished rather than
         misspelt. A typed word for which there is neither is left out.
         """
-        strangers = {word: near for word, near in self.lexical.strangers(text).items() if word not in fixed}
+        strangers = {word: near for word, near in lexical.strangers(text).items() if word not in fixed}
         found: dict[str, str | None] = {
             word: near[0] for word, near in strangers.items() if near and is_sure(folded(word), folded(near[0]))
         }

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _BUILD_AGAIN = "build the index again with: wordpipe index"
+_ANY_ROW = Asked("", "")
 _SHOWN = 60  # characters of a query in a message
 _SUGGESTED = 5  # unknown words of a batch: to compare one with 100,000 others takes 0.1 s
 
@@ -94,6 +95,10 @@ class OpenTextIndex(OpenIndex):
             raise ArtifactError(what, where=self.artifact.path, got=len(found), expected=rows, hint=_BUILD_AGAIN)
         return found
 
+    def lexical_of(self, asked: Asked) -> LexicalIndex:
+        """Return the lexical index with the names of a query, which are terms as long as it is answered."""
+        return self.lexical if asked.lexical is None else asked.lexical
+
     def count_all(self, texts: Sequence[str], options: QueryOptions) -> list[int]:
         """Return for each of several queries the number of rows of the index that match; see `count`."""
         found = (np.flatnonzero(self.matching(text, options)) for text in texts)
@@ -106,7 +111,7 @@ class OpenTextIndex(OpenIndex):
     def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
         asked = self.asked(printable(text), QueryOptions())
-        words_N = rows_holding(self.lexical, asked)
+        words_N = rows_holding(self.lexical_of(asked), asked)
         if asked.rows is None or words_N is None:
             return words_N if asked.rows is None else asked.rows
         return words_N & asked.rows
@@ -165,7 +170,7 @@ class OpenTextIndex(OpenIndex):
         results = self._results(asked, k, options)
         for one, result in zip(asked, results, strict=True):
             if self._has_words:
-                mark_fields(self.lexical, one, result.hits)
+                mark_fields(self.lexical_of(one), one, result.hits)
             # where the best passage of a long text stands in its file
             finder = self.passages(result.searched or result.query) if result.hits else None
             for hit in result.hits:
@@ -198,25 +203,25 @@ class OpenTextIndex(OpenIndex):
 
     def _found_of(self, asked: Sequence[Asked], k: int, options: QueryOptions) -> list[QueryResult]:
         """Return the hits of queries that may find the same rows and have the same unfinished words."""
-        rows, prefixes = asked[0].rows, asked[0].prefixes
         if self.lists(asked[0]):
             return [self._listed(asked[0], k, options)]
         texts = [one.words for one in asked]
-        chosen, results, batch = self.found(texts, k + options.offset, options, rows=rows, prefixes=prefixes)
+        chosen, results, batch = self.found(texts, k + options.offset, options, asked=asked[0])
         found = [result.hits.at_least(options.min_score) for result in results]
         if asked[0].first is not None:  # which is asked alone
-            found = [with_first(self.lexical, asked[0], found[0], self.allowed(options)).first(k + options.offset)]
+            firsts = with_first(self.lexical_of(asked[0]), asked[0], found[0], self.allowed(options))
+            found = [firsts.first(k + options.offset)]
         hits = self.rows_of(found, options.offset)
         for one, choice, own in zip(asked, chosen, hits, strict=True):
             if choice.mode != "dense":
-                mark_related(self.lexical, one, own)
+                mark_related(self.lexical_of(one), one, own)
         if options.explain:
             for one, choice, result, own in zip(asked, chosen, results, hits, strict=True):
                 self.explain(one, choice.mode, result, own, options)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         for one, choice, words in zip(asked, chosen, unknown, strict=True):
             if choice.mode == "lexical" and not one.is_whole:
-                strange = self.lexical.strangers(one.words).items()
+                strange = self.lexical_of(one).strangers(one.words).items()
                 words |= {word: near or words.get(word, []) for word, near in strange}
         return [
             QueryResult(
@@ -246,8 +251,7 @@ class OpenTextIndex(OpenIndex):
         options: QueryOptions,
         known: EncodedBatch | None = None,
         *,
-        rows: npt.NDArray[np.bool_] | None = None,
-        prefixes: tuple[str, ...] = (),
+        asked: Asked = _ANY_ROW,
     ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
         """Return the mode of each query, its k best rows, not fetched, and the queries encoded.
 
@@ -256,16 +260,17 @@ class OpenTextIndex(OpenIndex):
             k: rows wanted.
             options: how.
             known: the queries encoded, where they were before.
-            rows: (N,) the rows that may be found beside what the options say; None: all.
-            prefixes: beginnings of words that each query contains, too.
+            asked: one of the queries, or all: the rows that may be found beside what the options say, beginnings of words and
+                names that each query contains.
         """
         if not self.has_vectors:
             options = options.model_copy(update={"mode": "lexical"})
         mode, allowed = self.mode(options), self.allowed(options)
-        if rows is not None:
-            allowed = rows if allowed is None else rows & allowed
+        if asked.rows is not None:
+            allowed = asked.rows if allowed is None else asked.rows & allowed
         if mode == "lexical" and options.mode == "auto":  # a query of words that stand nowhere is left to the vectors
-            by_words = [bool(self.lexical.read(text, prefixes).length) for text in texts]
+            lexical = self.lexical_of(asked)
+            by_words = [bool(lexical.read(text, asked.prefixes).length) for text in texts]
         else:
             by_words = [mode == "lexical"] * len(texts)
         batch = None if all(by_words) else known if known is not None else self.encoder.for_queries.encode(texts)
@@ -280,7 +285,7 @@ class OpenTextIndex(OpenIndex):
 
         results = [Result(Hits.none())] * len(texts)
         for one in dict.fromkeys(choice.mode for choice in chosen):  # queries of one mode are searched for together
-            retriever = self._retriever(one, options, allowed, prefixes)
+            retriever = self._retriever(one, options, allowed, asked)
             numbers = [number for number, choice in enumerate(chosen) if choice.mode == one]
             some, vectors = [texts[number] for number in numbers], None if batch is None else batch.vectors[numbers]
             if options.per_document:
@@ -370,7 +375,7 @@ class OpenTextIndex(OpenIndex):
             return ""
         if not asked.rows.any():
             return "no row fulfils all operators of the query"
-        held_N = rows_holding(self.lexical, asked)
+        held_N = rows_holding(self.lexical_of(asked), asked)
         if held_N is None or (held_N & asked.rows).any():
             return ""
         rows = "the only row" if held_N.sum() == 1 else f"none of the {held_N.sum():,} rows"
@@ -386,16 +391,16 @@ class OpenTextIndex(OpenIndex):
         return best if best in ("hybrid", "lexical") else "dense"
 
     def _retriever(
-        self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None, prefixes: tuple[str, ...]
+        self, mode: SearchMode, options: QueryOptions, allowed: npt.NDArray[np.bool_] | None, asked: Asked
     ) -> Retriever:
         return Retriever(
             None if mode == "lexical" else self.vector_index(allowed),
-            None if mode == "dense" else self.lexical,
+            None if mode == "dense" else self.lexical_of(asked),
             read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED),
             self._weight(options),
             self._feedback(mode, options),
             allowed,
-            prefixes,
+            asked.prefixes,
             self.row_facts.doublings(options),
         )
 
@@ -432,7 +437,8 @@ class OpenTextIndex(OpenIndex):
         query = asked.words
         parts = self.encoder.for_queries.parts(query) if hits and result.dense else None
         weight = 1.0 if result.weight is None else result.weight
-        own = self.lexical.read(query, asked.prefixes) if result.lexical else None
+        lexical = self.lexical_of(asked)
+        own = lexical.read(query, asked.prefixes) if result.lexical else None
         for hit in hits:
             explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):
@@ -441,7 +447,7 @@ class OpenTextIndex(OpenIndex):
                 # the parts of this score: terms of BM25, or pairs of words of a cosine
                 if name == "lexical":
                     assert own is not None
-                    terms = self.lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
+                    terms = lexical.explain(result.terms or own, hit["row"], own if result.terms else None)
                     explained[name] = {"score": sum(term["score"] for term in terms), "terms": terms}
                 else:
                     assert parts is not None
