@@ -132,3 +132,42 @@ def test_a_project_of_titles_has_their_field_as_the_title(cli, tmp_path, monkeyp
     config = (tmp_path / "wordpipe.toml").read_text()
     assert 'title_field = "title"' in config
     assert 'text_field = "title"' in config
+
+
+SETTINGS = {
+    "my.cnf": "# The server\n[mysqld]\nport = 3306\n\nmax_connections = 151\n# tmpdir\n",
+    "site.conf": "user www-data;\n\n\nhttp {\n  server {\n    listen 80;\n    proxy_pass backend;\n  }\n}\n",
+    "login.defs": "\n".join(
+        [*(f"# UMASK is said in line {n} here." for n in range(1, 9)), "UMASK\t022", "LIMIT\t8", ""]
+    ),
+    "apt/main.sources": "Types: deb\nURIs: mirror\n",
+    "web.service": "[Unit]\nDescription=The web server\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [("max_connections", "my.cnf:5"), ("proxy_pass", "site.conf:7"), ("UMASK 022", "login.defs:9"),
+     ("mirror", "apt/main.sources:2"), ("description", "web.service:2")],
+)  # fmt: skip
+def test_settings_of_programs_are_found_in_a_folder_in_their_line(question, place, cli, tmp_path, monkeypatch):
+    for name, text in SETTINGS.items():
+        (tmp_path / "etc" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "etc" / name).write_text(text)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = cli("search", question, tmp_path / "etc", "-k", "1", "--format", "plain")
+    assert (found.code, found.out.splitlines()[0].rpartition("\t")[2].endswith(f"etc/{place}")) == (0, True)
+
+
+def test_the_include_that_is_offered_names_all_kinds_of_text_and_adds_files(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "some").mkdir()
+    kinds = [f"q{n}" for n in range(9)]
+    for kind in kinds:
+        (tmp_path / "some" / f"a.{kind}").write_text(f"A tide in {kind}.\n")
+    offered = f"--include '{','.join(f'*.{kind}' for kind in kinds)}'"
+    assert offered in cli("search", "tide", tmp_path / "some").err
+    (tmp_path / "some" / "b.md").write_text("A tide in b.\n")
+    assert offered in cli("search", "tide", tmp_path / "some").err
+    added = cli("search", "tide", tmp_path / "some", "--include", "*.q3", "--count")
+    assert (added.out.strip(), "1 other file was read, too" in added.err) == ("2", True)

@@ -92,7 +92,7 @@ def test_one_answer_of_each_document_says_what_a_document_is(notes, cli):
 
 
 def test_what_is_left_out_is_listed_and_named_where_nothing_is_found_and_notes_are_said_once(notes, cli):
-    (notes / "x.conf").write_text("key = 1\n")
+    (notes / "x.css").write_text("key = 1\n")
     (notes / "twice.csv").write_text("id,about\n1,a kettle\n2,a kettle\n")
     (notes / "same.csv").write_text("name,about\nx,a lamp\nx,a lamp\n")
     kept = "1 record is kept although an earlier record has the same text, because the ids differ"
@@ -111,7 +111,7 @@ def test_what_is_left_out_is_listed_and_named_where_nothing_is_found_and_notes_a
     listed = cli("search", "--cache").out
     assert dropped in listed
     assert "notes --documents line  (in " in listed
-    beside = cli("search", "quasar", "notes", "notes/x.conf", "notes/bees.txt")
+    beside = cli("search", "quasar", "notes", "notes/x.css", "notes/bees.txt")
     assert "passed over" not in beside.err
 
 

@@ -244,27 +244,27 @@ def test_a_search_says_once_what_it_does_not_have_and_names_only_its_own_options
         with open_sources("in", run=run) as opened:
             assert opened.query("zebras")[0]["source"] == "in/README"
         text = "\n".join(filter(None, said))
-        assert ("7 files passed over: " in text) is first
+        assert ("6 files passed over: " in text) is first
         assert ("cut.txt.gz" in text) is first
         assert ("duplicate records were dropped" in text) is first
         for option in ("--format", "--no-deduplicate", "--bad-records", "--parallel", "wordpipe ingest"):
             assert option not in text
     # what is new is said, and all of it is listed
-    (odd / "more.conf").write_text("x = 1")
+    (odd / "more.sh").write_text("x = 1")
     said = []
     for _ in range(2):
         open_sources("in", run=RunOptions(report=lambda one: said.append(one.note))).close()
-    assert [one.partition(":")[0] for one in said if one] == ["8 files passed over"]
+    assert [one.partition(":")[0] for one in said if one] == ["7 files passed over"]
     (odd / "new.txt").write_text("Zebras again.")
     open_sources("in", run=RunOptions(report=lambda one: said.append(one.note))).close()
     assert sum("passed over" in one for one in said if one) == 1
     (line,) = (one for one in filter(None, said) if one.startswith("updated: "))
-    assert line.startswith("updated: 1 of 9 files read, "), line
+    assert line.startswith("updated: 1 of 10 files read, "), line
     listed = cli("search", "--cache").out
-    size = sum((odd / name).stat().st_size for name in ("app.conf", "more.conf"))
-    assert f"  not in it: 2 .conf ({size} B): in/app.conf, in/more.conf\n" in listed
+    size = sum((odd / name).stat().st_size for name in ("run.sh", "more.sh"))
+    assert f"  not in it: 2 .sh ({size} B): in/more.sh, in/run.sh\n" in listed
     assert "in/cut.txt.gz" in listed
-    assert json.loads(cli("search", "--cache", "--json").out)["passed_over"][".conf"] == 2
+    assert json.loads(cli("search", "--cache", "--json").out)["passed_over"][".sh"] == 2
     for source, hint in (("in/bin.txt", "--include bin.txt:txt"), ("in/page.xml", "--include page.xml:txt")):
         with pytest.raises(InputError) as caught:
             open_sources(source)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         read_blocks,
         without_end_marks,
     )
-    from wordpipe.corpus.detect_format import form_of, looks_like, not_text, way_to_read
+    from wordpipe.corpus.detect_format import form_of, looks_like, not_text, patterns_for, way_to_read
     from wordpipe.corpus.digests import Digests, RecordIds
     from wordpipe.corpus.documents import (
         Ledger,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         split_record,
     )
     from wordpipe.corpus.fields import Fields
-    from wordpipe.corpus.formats import ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
+    from wordpipe.corpus.formats import CONFIGURATION, ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
     from wordpipe.corpus.ingest import Ingest, source_parts
     from wordpipe.corpus.kept import (
         REPLACED,
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
         UNREADABLE,
         Opened,
         fingerprint,
+        line_about_include,
         lines_about_skipped,
         lines_about_unreadable,
         may_be_left,
-        patterns_for,
         read_records,
         settings_for,
         text_blocks,

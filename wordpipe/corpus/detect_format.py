@@ -8,6 +8,7 @@ the marks of a printer.
 import codecs
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -202,6 +203,19 @@ def begins_as_text(path: Path) -> bool:
     if b"\0" in head or not_text(head, path.name) is not None:
         return False
     return _is_utf_8(head) or _code_page(head) is not None
+
+
+def patterns_for(kind: str, examples: Iterable[str]) -> list[str]:
+    """Return patterns of `--include` by which text files of a kind that was passed over are read; none of other files.
+
+    Args:
+        kind: the ending of their names, as it was counted.
+        examples: names of some of them.
+    """
+    if kind in ENDINGS:
+        return []
+    texts = [path for path in map(Path, examples) if begins_as_text(path)]
+    return sorted({f"*{''.join(path.suffixes[-1 - (path.suffix.lower() in COMPRESSIONS) :])}" for path in texts})
 
 
 def encoding_of(first: bytes, source: "Source", settings: "IngestSettings") -> str | None:

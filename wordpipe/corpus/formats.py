@@ -20,6 +20,11 @@ _CODE = (
     ".py", ".js", ".mjs", ".ts", ".jsx", ".tsx", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".go",
     ".rs", ".rb", ".php", ".pl", ".lua", ".swift", ".sh", ".r", ".jl", ".hs", ".el", ".ml", ".sql",
 )  # fmt: skip
+CONFIGURATION = (
+    ".cfg", ".cnf", ".conf", ".config", ".defs", ".desktop", ".env", ".ini", ".list", ".mount", ".policy", ".properties",
+    ".rules", ".service", ".socket", ".sources", ".target", ".timer", ".toml", ".yaml", ".yml",
+)  # fmt: skip
+"""Endings of settings of programs: texts that people look for, and that no corpus is made of."""
 _MAN = (
     ".1p",
     ".1ssl",

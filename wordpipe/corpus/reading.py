@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -25,12 +26,12 @@ from wordpipe.corpus.decode import (
     read_blocks,
     without_end_marks,
 )
-from wordpipe.corpus.detect_format import begins_as_text, encoding_of, form_of, is_log, unreadable, way_to_read
+from wordpipe.corpus.detect_format import encoding_of, form_of, is_log, patterns_for, unreadable, way_to_read
 from wordpipe.corpus.documents import NOT_TEXT, REPEATS, SAME_ID, SAME_RECORDS, Ledger, Record
 from wordpipe.corpus.fields import Fields
-from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, function_of
+from wordpipe.corpus.formats import ENDINGS, READERS, function_of
 from wordpipe.corpus.readers.package import find_package
-from wordpipe.corpus.settings import IngestSettings
+from wordpipe.corpus.settings import IngestSettings, parsed_includes
 from wordpipe.corpus.sources import NAMED_TWICE, OF_MACHINE, Source
 from wordpipe.errors import InputError, StorageError, WordpipeError, shortened
 from wordpipe.wording import counted
@@ -276,19 +277,6 @@ def _as_one_that_seeks(
         yield cast(BinaryIO, copy)
 
 
-def patterns_for(kind: str, examples: Iterable[str]) -> list[str]:
-    """Return patterns of `--include` by which text files of a kind that was passed over are read; none of other files.
-
-    Args:
-        kind: the ending of their names, as it was counted.
-        examples: names of some of them.
-    """
-    if kind in ENDINGS:
-        return []
-    texts = [path for path in map(Path, examples) if begins_as_text(path)]
-    return sorted({f"*{''.join(path.suffixes[-1 - (path.suffix.lower() in COMPRESSIONS) :])}" for path in texts})
-
-
 def text_blocks(raw: Iterator[bytes], source: Source, settings: IngestSettings, ledger: Ledger) -> Iterator[bytes]:
     """Yield the blocks of a source that is being read, decompressed, once the first is seen to be text.
 
@@ -377,8 +365,26 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
     line = f"{total:,} file{'s' * (total != 1)} passed over: {', '.join(parts)}"
     # which of them contain text
     texts = [pattern for kind, _ in kinds for pattern in patterns_for(kind, examples.get(kind, ()))]
-    patterns = shlex.quote(",".join(texts[:_SHOWN_KINDS]))
+    patterns = shlex.quote(",".join(dict.fromkeys(texts[: _SHOWN_KINDS + _NAMED_KINDS])))
     yield f"{line}; to read the text files among them: --include {patterns}" if texts else line
     # what people wrote, and other programs turn into text
     for kind in [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]:
         yield f"{ENDINGS[kind].title}: {way_to_read(ENDINGS[kind], examples[kind][0])}"
+
+
+def line_about_include(sources: Sequence[Source], names: Sequence[str], include: Iterable[str]) -> str:
+    """Return that `include` adds files to others, where there are others, and how to read some files alone; else "".
+
+    Args:
+        sources: what was found.
+        names: as the user named the sources.
+        include: entries of the setting.
+    """
+    patterns = [*parsed_includes(include)]
+    others = sum(one.is_found and not any(fnmatchcase(one.name, f"*{name}") for name in patterns) for one in sources)
+    if not patterns or not others:
+        return ""
+    folder = next((name.rstrip("/") for name in names if Path(name).is_dir()), ".")
+    alone = shlex.quote(f"{folder}/**/{patterns[0].rpartition('/')[2]}")
+    what = f"{counted(others, 'other files')} {'was' if others == 1 else 'were'} read, too"
+    return f"--include adds files: {what}; to read some files alone, name {alone}"

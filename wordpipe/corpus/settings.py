@@ -114,8 +114,8 @@ class IngestSettings(Settings):
     )
     include: tuple[str, ...] = setting(
         (),
-        "also read the files of folders with these names, or with :FORMAT in that format, for example '*.conf' or "
-        "'*.rst.txt:rst'; default: files with a known ending, and files without an ending that contain text",
+        "read more files of folders: beside the others those with these names, with :FORMAT in that format, for example "
+        "'*.conf' or '*.rst.txt:rst'; default: files with a known ending, and files without an ending that contain text",
         metavar="PATTERN[:FORMAT],…",
         read=_parted_by_commas,
         check=_require_formats,

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import stat
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from blake3 import blake3
 
 from wordpipe.artifacts import holds_artifact, is_broken_artifact
 from wordpipe.corpus.decode import Compression, Inner, Stamp, stamp_of
-from wordpipe.corpus.detect_format import contains_text, form_by_beginning, way_to_read
+from wordpipe.corpus.detect_format import contains_text, form_by_beginning, patterns_for, way_to_read
 from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, READERS, kind_of
 from wordpipe.corpus.readers.package import find_package
 from wordpipe.errors import ArtifactError, InputError, StorageError, WordpipeError
@@ -217,6 +218,9 @@ def expand(
             f"only skipped files ({skipped})" if skipped else "no files",
             "put text files there, or give other sources",
         )
+        texts_there = [one for kind, names in sorted(finder.examples.items()) for one in patterns_for(kind, names)]
+        if texts_there:
+            hint = f"to read the text files among them: --include {shlex.quote(','.join(dict.fromkeys(texts_there)))}"
         if finder.first_error is not None:  # which says more
             raise finder.first_error
         raise InputError("no text to read", where=", ".join(texts), got=got, expected=_known(), hint=hint)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from wordpipe.corpus import ENDINGS, READERS
 from wordpipe.search import Analyser, fields_of_hit, texts_in
 from wordpipe.wording import safe_text
 
@@ -27,9 +29,6 @@ Place = tuple[int, int, str]
 _RUNS = 4_096  # texts without spaces whose words are remembered for one query
 _NEAR_CHARS = 200  # of the passage whose line is the place of an answer
 _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
-_OF_LINES = re.compile(
-    r"[^.]+|.*\.(?:txt|text|log)", re.IGNORECASE
-)  # names of files whose texts are lines as they stand there
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +66,22 @@ class PassageFinder:
         return best_passage(text, self._places(text, strongest), self._all_weights(strongest), room)
 
     def line_of(self, hit: Mapping[str, Any]) -> int | None:
-        """Return the line of the file in which the best passage of a hit has the query's first word.
+        """Return the line of the file that has most of the query's words in the best passage of a hit, the first of equals.
 
         None where the lines of the text are not lines of the file, as those of a record's field, or no word of the query
         stands in the text.
         """
         text, name = str(hit.get("text") or ""), _PACKED.sub("", str(hit.get("source") or "").rpartition("/")[2])
-        if "\n" not in text or hit.get("metadata") or hit.get("anchor") or not _OF_LINES.fullmatch(name):
+        if "\n" not in text or hit.get("metadata") or hit.get("anchor") or not _is_of_lines(name):
             return None
-        marks = best_passage(text, [*self._quick_places(text)], self._weights, _NEAR_CHARS).marks
-        return int(hit["line"]) + text.count("\n", 0, marks[0][0]) if marks else None
+        places = [*self._quick_places(text)]
+        marks = best_passage(text, places, self._weights, _NEAR_CHARS).marks
+        lines = dict[int, set[str]]()  # line of the passage → the words in it
+        for start, stop, stem in places:
+            if marks and marks[0][0] <= start and stop <= marks[-1][1]:
+                lines.setdefault(text.count("\n", 0, start), set()).add(stem)
+        weights = {line: sum(self._weights[stem] for stem in stems) for line, stems in lines.items()}
+        return int(hit["line"]) + max(weights, key=lambda line: weights[line]) if weights else None
 
     def _quick_places(self, text: str) -> Iterator[Place]:
         """Yield the places of the query's words in a text, without those that a line end parts: in a third of the time.
@@ -115,6 +120,12 @@ class PassageFinder:
         scale = max(self._weights.values(), default=1.0) / 2 / largest
         more = {stem: score * scale for word, score in strongest.items() if score > 0 for stem in self._analyser(word)}
         return more | self._weights
+
+
+def _is_of_lines(name: str) -> bool:
+    """True if the texts of a file of this name are lines as they stand there: no other format has its ending."""
+    ending = Path(name).suffix.lower()
+    return ending not in READERS["code"].endings_if_named and (ending not in ENDINGS or ENDINGS[ending].name == "txt")
 
 
 def field_passages(hit: Mapping[str, Any], finder: PassageFinder, room: int) -> Iterator[tuple[str, str, Passage]]:

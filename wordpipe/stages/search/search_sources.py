@@ -32,7 +32,7 @@ from wordpipe.artifacts import (
     parse_json_object,
     read_regular_file,
 )
-from wordpipe.corpus import NAMED_TWICE, Sources, lines_about_skipped, sources_of
+from wordpipe.corpus import CONFIGURATION, NAMED_TWICE, Sources, line_about_include, lines_about_skipped, sources_of
 from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
@@ -275,8 +275,12 @@ def _key(*parts: Any) -> str:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of `ingest` for a search: a document for each section or block; no file stops the reading."""
-    return {"valid": 0.0, "unreadable": "skip", "documents": "section", **given}
+    """Return the settings of `ingest` for a search: a document for each section or block; no file stops the reading.
+
+    In folders the settings of programs are read, too.
+    """
+    include = [*given.get("include", ()), *(f"*{ending}" for ending in CONFIGURATION)]
+    return {"valid": 0.0, "unreadable": "skip", "documents": "section", **given, "include": include}
 
 
 def _as_written(given: Mapping[str, Any]) -> dict[str, str]:
@@ -297,6 +301,8 @@ def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) 
                 about = {"sources": names, "folder": standing, "options": _as_written(given)}
                 before = _about(entry) or {}
                 about |= {name: before[name] for name in (*_LEFT, "said") if name in before}
+                if line := line_about_include(found, names, given.get("include", ())):
+                    run.report(Progress("note", note=line))
                 _make(entry, names, given, run, about, found)
                 _keep_bounded(home, entry)
     _say_passed_over(found, entry, run)
