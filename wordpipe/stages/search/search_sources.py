@@ -279,8 +279,13 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
     In folders the settings of programs are read, too.
     """
-    include = [*given.get("include", ()), *(f"*{ending}" for ending in CONFIGURATION)]
+    include = [*_included(given), *(f"*{ending}" for ending in CONFIGURATION)]
     return {"valid": 0.0, "unreadable": "skip", "documents": "section", **given, "include": include}
+
+
+def _included(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the entries of `include` that were given."""
+    return IngestSettings.make({"include": given.get("include") or ()}).include
 
 
 def _as_written(given: Mapping[str, Any]) -> dict[str, str]:
@@ -301,7 +306,7 @@ def _made(home: Path, names: list[str], given: dict[str, Any], run: RunOptions) 
                 about = {"sources": names, "folder": standing, "options": _as_written(given)}
                 before = _about(entry) or {}
                 about |= {name: before[name] for name in (*_LEFT, "said") if name in before}
-                if line := line_about_include(found, names, given.get("include", ())):
+                if line := line_about_include(found, names, _included(given)):
                     run.report(Progress("note", note=line))
                 _make(entry, names, given, run, about, found)
                 _keep_bounded(home, entry)
