@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import svds
 
 from wordpipe.errors import InputError
 from wordpipe.search import LatentSpace, Tfidf, read_collection
@@ -129,6 +131,36 @@ def test_directions_are_the_leading_singular_vectors():
     cosines /= np.linalg.norm(projected, axis=1).clip(1e-9)
     found = space.vectors(matrix)
     np.testing.assert_allclose(found @ found.T, cosines, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(700, 1500), (1500, 700)])
+def test_directions_of_a_large_matrix_are_nearly_those_of_arpack(shape):
+    rng = np.random.default_rng()
+    topics = rng.choice(12, shape[0], p=np.linspace(20, 9, 12) / np.linspace(20, 9, 12).sum())
+    of_topic = topics[:, None] == np.arange(shape[1]) % 14
+    there = rng.random(shape) < np.where(of_topic, 0.3, 0.003)
+    matrix = csr_array((there * rng.uniform(0.5, 1, shape)).astype(np.float32))
+    space = LatentSpace.fit(matrix, 30)
+    _, values, exact = svds(matrix.astype(np.float64), k=30, return_singular_vectors="vh")
+    np.testing.assert_allclose(space.directions.T @ space.directions, np.eye(30), atol=1e-4)
+    assert np.linalg.norm(matrix @ space.directions) ** 2 > 0.99 * (values**2).sum()
+    apart = values > 1.5 * values[0]  # what stands out of the noise is the same
+    assert np.linalg.norm(exact[apart] @ space.directions, axis=1).min() > 0.999
+    assert np.array_equal(space.directions, LatentSpace.fit(matrix, 30).directions)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_texts_with_few_directions_have_no_others(turned):
+    rng = np.random.default_rng(4)
+    few = np.zeros((5, 900), np.float32)
+    few[np.arange(5)[:, None], rng.permutation(900)[:50].reshape(5, 10)] = 1
+    matrix = csr_array(few[rng.integers(0, 5, 1200)])
+    matrix = csr_array(matrix.T) if turned else matrix
+    space = LatentSpace.fit(matrix, 20)
+    assert np.isfinite(space.directions).all()
+    lengths = np.linalg.norm(matrix @ space.directions, axis=0)
+    assert (lengths > 1e-3).sum() == 5
+    np.testing.assert_allclose((matrix @ space.directions) @ space.directions.T, matrix.toarray(), atol=1e-3)
 
 
 def test_a_small_matrix_has_few_directions():

@@ -13,14 +13,12 @@ Matrices are worked on in stripes of `_STRIPE` rows or columns, each by one thre
 Source: van den Oord et al. 2018, equation 4, in both directions; the oracle of the tests is `info_nce`, by torch's gradients.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from wordpipe.training.contrastive.pairs import PairBatch
 
@@ -32,7 +30,7 @@ _SHORTEST = np.float32(1e-3)  # of a sum; those of training texts begin with a l
 
 
 class Threads:
-    """Threads that share the work of a static table's training; NumPy's own products then have one thread each.
+    """Threads that share the work of a static table's training, where `one_thread_a_product` is.
 
     Args:
         threads: at work side by side.
@@ -57,13 +55,6 @@ class Threads:
             return
         for done in [self._pool.submit(work, first, last) for first, last in parts]:
             done.result()
-
-
-@contextmanager
-def one_thread_a_product() -> Iterator[None]:
-    """Give each of NumPy's products one thread: `Threads` shares the work, and threads that wait would slow it down."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 def contrast(

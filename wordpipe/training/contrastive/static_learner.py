@@ -17,15 +17,9 @@ import numpy.typing as npt
 
 from wordpipe.compiled import kernel
 from wordpipe.encoders import sum_texts
-from wordpipe.runtime import cpu_count, keep_freed_memory
+from wordpipe.runtime import cpu_count, keep_freed_memory, one_thread_a_product
 from wordpipe.tokens import offsets_of
-from wordpipe.training.contrastive.contrast_of_sums import (
-    Threads,
-    contrast,
-    found_share,
-    one_thread_a_product,
-    same_texts,
-)
+from wordpipe.training.contrastive.contrast_of_sums import Threads, contrast, found_share, same_texts
 from wordpipe.training.contrastive.pairs import Pairs
 from wordpipe.training.contrastive.settings import StaticSettings
 from wordpipe.training.plan import Plan
