@@ -133,7 +133,7 @@ def test_directions_are_the_leading_singular_vectors():
     np.testing.assert_allclose(found @ found.T, cosines, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(700, 1500), (1500, 700)])
+@pytest.mark.parametrize("shape", [(1100, 1900), (1900, 1100)])
 def test_directions_of_a_large_matrix_are_nearly_those_of_arpack(shape):
     rng = np.random.default_rng()
     topics = rng.choice(12, shape[0], p=np.linspace(20, 9, 12) / np.linspace(20, 9, 12).sum())
@@ -152,9 +152,9 @@ def test_directions_of_a_large_matrix_are_nearly_those_of_arpack(shape):
 @pytest.mark.parametrize("turned", [False, True])
 def test_texts_with_few_directions_have_no_others(turned):
     rng = np.random.default_rng(4)
-    few = np.zeros((5, 900), np.float32)
-    few[np.arange(5)[:, None], rng.permutation(900)[:50].reshape(5, 10)] = 1
-    matrix = csr_array(few[rng.integers(0, 5, 1200)])
+    few = np.zeros((5, 1100), np.float32)
+    few[np.arange(5)[:, None], rng.permutation(1100)[:50].reshape(5, 10)] = 1
+    matrix = csr_array(few[rng.integers(0, 5, 1300)])
     matrix = csr_array(matrix.T) if turned else matrix
     space = LatentSpace.fit(matrix, 20)
     assert np.isfinite(space.directions).all()

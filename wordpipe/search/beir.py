@@ -32,7 +32,7 @@ from wordpipe.search.lexical.postings import QueryTerms
 
 _RM3_TEXTS, _RM3_TERMS = 10, 10  # as Anserini expands
 _BLOCK, _BASIS = 0.1, 3.84  # columns of a block, and vectors of a basis, for each direction that is wanted
-_LEAST = 4  # columns of a block
+_LEAST, _SMALL = 4, 1_000  # columns of a block; columns of a matrix that is decomposed as a whole
 _NOISE = 1e-5  # of the largest singular value
 _STREAM = 0x151  # separates this draw from every other use of a seed
 
@@ -329,7 +329,7 @@ def _leading(matrix: Any, turned: Any, k: int) -> npt.NDArray[np.float32]:
     """
     size, wide = matrix.shape[1], max(_LEAST, round(_BLOCK * k))
     basis = math.ceil(_BASIS * k / wide) * wide
-    if size <= basis:  # no larger than the space would be
+    if size <= max(basis, _SMALL):  # then the exact ones take no longer
         return _eigenvectors((turned @ matrix).toarray().astype(np.float64), k)
     basis_SM, gram_MM = np.empty((size, basis), np.float32), np.zeros((basis, basis))
     rng, largest = np.random.default_rng(_STREAM), 0.0
