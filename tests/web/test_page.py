@@ -99,6 +99,10 @@ def notes(serving, tmp_path_factory):
 def test_without_a_script_corrections_are_said_and_further_answers_are_linked(notes):
     page = get(notes, index="salt", q="salt barel xylomorph")
     assert "10 of 24 answers" in page.text
+    assert len(page.all("span", **{"class": "score", "aria-label": "strength 4 of 4"})) >= 1
+    assert "export up to 1,000: CSV JSON" in page.text
+    (table,) = [one["href"] for one in page.all("a") if "format=csv" in one.get("href", "")]
+    assert len(notes.get(table.removeprefix(".")).text.splitlines()) == 25  # with the header
     assert "searched for barrel instead of barel, which no text contains" in page.text
     assert "xylomorph is in no text." in page.text
     assert "vector" not in page.text
@@ -110,6 +114,30 @@ def test_without_a_script_corrections_are_said_and_further_answers_are_linked(no
     assert "24 answers" in last.text
     assert "more answers" not in last.text
     assert "answers" in get(notes, index="salt", q="salt", docs="1").text
+    listed = get(notes, index="salt", f='[["source", "a/salt.txt"]]', where="line > 0")
+    assert not listed.all("span", **{"class": "score"})
+
+
+def test_home_says_what_is_searched_and_offers_queries(client, notes):
+    page = get(client, index="records")
+    assert re.search(r"From 1 source: .+\. The index is of \d{4}-\d\d-\d\d\.", page.text)
+    links = page.all("a", **{"class": "ask"})[:6]  # the template of the script has them again
+    assert len({link["href"] for link in links}) == 6
+    for link in links:
+        assert Parsed(client.get(link["href"].removeprefix(".")).text).all("li", **{"class": "hit"})
+    salt = get(notes, index="salt")
+    assert "From 2 sources: a/salt.txt, b/salt.txt." in salt.text  # without titles, words of several texts
+    assert "barrel" in salt.text
+
+
+def test_a_remark_offers_what_the_page_has(client):
+    page = get(client, index="records", q="r-5")
+    assert "this is the record with the id r-5; an exact search searches for the words" in page.text
+    (link,) = [one["href"] for one in page.all("a") if "exact=1" in one.get("href", "")]
+    again = Parsed(client.get(link.removeprefix(".")).text)
+    assert "exact" not in again.text
+    assert not again.all("input", name="exact")
+    assert "10 of 40 answers" in get(client, index="records", where="year > 0").text
 
 
 def test_files_of_one_name_are_told_apart_in_filters(notes):

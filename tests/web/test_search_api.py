@@ -95,6 +95,23 @@ def test_the_last_word_of_a_question_is_completed(client, together):
     assert client.get("/suggest", params={"q": "sal", "index": "words"}).status_code == 400
 
 
+def test_without_a_query_some_to_begin_with_are_suggested(client, together):
+    found = client.get("/suggest", params={"k": 4, "index": "records"}).json()
+    assert found["suggestions"] == [{"word": "", "query": f"Title {n}"} for n in (0, 10, 20, 30)]
+    assert found == client.get("/suggest", params={"k": 4, "index": "records"}).json()
+    pairs = [one["query"] for one in together.get("/suggest", params={"index": "early"}).json()["suggestions"]]
+    assert all(together.get("/search", params={"q": f'"{pair}"', "index": "early"}).text for pair in pairs)
+
+
+def test_what_is_said_over_http_names_parameters_in_place_of_options(client):
+    found = client.get("/search", params={"q": "r-5", "format": "json", "index": "records"}).json()
+    assert found["remarks"] == ["this is the record with the id r-5; exact=1 searches for the words"]
+    header = client.get("/search", params={"q": "r-5", "index": "records"}).headers["Wordpipe-Remarks"]
+    assert json.loads(header)["remarks"] == found["remarks"]
+    params = {"q": "salt", "where": "lang = 'nothing'", "format": "json", "index": "records"}
+    assert "wordpipe" not in client.get("/search", params=params).json()["nothing"]["hint"]
+
+
 def test_nothing_found_is_an_answer_that_says_why(client):
     params = {"q": "salt", "where": "year = 1"}
     assert client.get("/search", params=params).text == ""

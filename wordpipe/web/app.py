@@ -22,6 +22,7 @@ from wordpipe.web.endpoints import (  # noqa: F401  (they declare)
     models,
     rerank,
     search,
+    suggest,
     texts,
     vector_stores,
 )

@@ -11,7 +11,7 @@ from wordpipe.web.endpoint import Answer, Endpoint, Serving, document, endpoint,
 from wordpipe.web.metrics import CONTENT_TYPE
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
 from wordpipe.web.replies import Refused, json_reply
-from wordpipe.web.served_artifacts import Served, rows_of
+from wordpipe.web.served_artifacts import Generation, Served, rows_of
 
 _STATE = {
     "name": TEXT, "kind": TEXT, "digest": TEXT, "since": NUMBER, "swaps": WHOLE, "error": maybe(TEXT),
@@ -19,7 +19,7 @@ _STATE = {
 }  # fmt: skip
 _ARTIFACT = fields({
     **_STATE, "path": TEXT, "can": listing(TEXT), "command": TEXT, "rows": maybe(WHOLE), "dim": maybe(WHOLE),
-    "metrics": MAP, "counts": MAP, "warnings": listing(TEXT),
+    "made": maybe(NUMBER), "metrics": MAP, "counts": MAP, "warnings": listing(TEXT),
 }, {"manifest": MAP})  # fmt: skip
 _ALL = fields({"version": TEXT, "artifacts": listing(ref("Artifact")), "limits": MAP})
 _HEALTH = Answer("Health", fields(
@@ -107,6 +107,12 @@ def _state(one: Served) -> dict[str, Any]:
     }
 
 
+def _made(generation: Generation) -> float | None:
+    """Return when an artifact was published at its path, in seconds of the Unix clock; None of one in a bucket."""
+    stamp = generation.stamp
+    return stamp[1] / 1e9 if isinstance(stamp, tuple) and isinstance(stamp[1], int) else None
+
+
 def _about(one: Served) -> dict[str, Any]:
     """Return the facts of a served artifact for `/about`."""
     with one.lease() as generation:
@@ -115,6 +121,7 @@ def _about(one: Served) -> dict[str, Any]:
             "path": str(one.path),
             "can": [*generation.abilities],
             "command": manifest.command,
+            "made": _made(generation),
             "rows": rows_of(generation),
             "dim": manifest.facts.get("dim"),
             "metrics": manifest.metrics,

@@ -1,6 +1,7 @@
-"""Our own API over indexes and words: `/search`, `/similar`, `/neighbours`, `/facets` and `/suggest`."""
+"""Our own API over indexes and words: `/search`, `/similar`, `/neighbours` and `/facets`."""
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from wordpipe.stages import (
     CsvAnswers,
     OpenArtifact,
     OpenIndex,
-    OpenTextIndex,
     OpenWords,
     PassageFinder,
     QueryResult,
@@ -49,10 +49,12 @@ _MAX_EXPLAINED = 100  # hits
 _MAX_PASSAGE = 5_000  # characters
 _MAX_OFFSET = 100_000
 _MAX_HITS = 10_000  # of all queries of a request
-_MAX_SUGGESTED = 50
 _FACET_VALUES = 1_000
 _LONGEST_HEADER = 4_000  # characters
 _MAX_CONDITION = 10_000  # characters
+_OPTION = re.compile(
+    r"--(mode|where) |--(exact)\b|use: wordpipe show .*"
+)  # of the command line, in what is said of a query
 
 _HIT = fields(
     {"rank": {"type": "integer", "minimum": 1}, "score": NUMBER, "row": {"type": "integer", "minimum": 0}},
@@ -86,9 +88,6 @@ _RESULTS = Answer(
 _OF_SEARCH = Answer(
     "SearchResult", {"anyOf": [ref("Result"), ref("Results")]}, {_RESULTS.name: _RESULTS.schema, **_RESULTS.parts}
 )
-_SUGGESTIONS = Answer("Suggestions", fields({
-    "index": TEXT, "digest": TEXT, "query": TEXT, "suggestions": listing(fields({"word": TEXT, "query": TEXT})),
-}))  # fmt: skip
 _COLUMN = fields(
     {
         "name": TEXT, "type": TEXT, "values": listing(fields({"value": ANY, "count": WHOLE})), "distinct": maybe(WHOLE),
@@ -112,15 +111,15 @@ def _within(conditions: Sequence[str], settings: ServeSettings) -> Sequence[str]
     return conditions
 
 
-def _question(text: str, settings: ServeSettings) -> str:
-    """Check a question that may be blank."""
+def checked_query(text: str, settings: ServeSettings) -> str:
+    """Check the text of a search that may be blank."""
     return checked_text(text, "the query", settings.max_chars) if text.strip() else ""
 
 
 def _questions(given: Any, settings: ServeSettings) -> str | tuple[str, ...]:
     """Check one question, or a list of them, none of which is blank. Raises ConfigError."""
     if isinstance(given, str):
-        return _question(given, settings)
+        return checked_query(given, settings)
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ConfigError(
             "the value is not a text or a list of texts", where="q", expected="a text, or a list of texts"
@@ -301,7 +300,12 @@ class FacetsOf(Endpoint):
     """The fields of an index's rows, with the number of rows for each value."""
 
     q: str = param(
-        "", "count only rows that contain a word of this query", example="salt", each=True, check=_question, schema=TEXT
+        "",
+        "count only rows that contain a word of this query",
+        example="salt",
+        each=True,
+        check=checked_query,
+        schema=TEXT,
     )
     index: tuple[str, ...] | None = artifact_param("an index", several=True)
     f: Chosen = _chosen_param()
@@ -318,28 +322,6 @@ class FacetsOf(Endpoint):
         where = asked.options.where
         counts = [facets.count(opened, where, asked.f, one.q or None, asked.values) for one in items]
         return [{"where": where, **found} for found in counts]
-
-
-@endpoint("/suggest", can="search", answer=_SUGGESTIONS)
-class Suggest(Endpoint):
-    """Words of the texts that the last word of an unfinished query may become, the most frequent first."""
-
-    q: str = words_param("the query, whose last word is not finished", "how do be", "the query")
-    k: int = param(8, "maximum number of suggestions", ge=1, le=_MAX_SUGGESTED)
-    index: tuple[str, ...] | None = artifact_param("an index of texts", several=True)
-
-    @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """Return for `/suggest` the completions of each query."""
-        if not isinstance(at.opened, OpenTextIndex):
-            raise ConfigError("only an index over texts can suggest words", where=at.served.name, got=at.opened.kind)
-        found = []
-        for one in items:
-            before, _, begun = one.q.rpartition(" ")
-            words = at.opened.completions(begun, one.k)
-            said = [{"word": word, "query": f"{before} {word}".strip()} for word in words]
-            found.append({"query": one.q, "suggestions": said})
-        return found
 
 
 @dataclass(frozen=True)
@@ -366,15 +348,26 @@ class Found:
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
             "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
-            "remarks": result.remarks, **(self.beside or {}),
+            "remarks": [*map(_as_parameters, result.remarks)], **(self.beside or {}),
         }  # fmt: skip
 
 
 def _remarks_header(result: QueryResult) -> dict[str, str]:
     """Return the header that says, beside lines of hits, what was corrected and remarked; none where nothing was."""
-    remarks = {name: value for name in ("corrected", "remarks") if (value := getattr(result, name))}
+    said = {"corrected": result.corrected, "remarks": [*map(_as_parameters, result.remarks)]}
+    remarks = {name: value for name, value in said.items() if value}
     text = json.dumps(remarks)  # in ASCII, as headers are
     return {"Wordpipe-Remarks": text} if remarks and len(text) <= _LONGEST_HEADER else {}
+
+
+def _as_parameters(said: str) -> str:
+    """Return what is said of a query, with parameters of `/search` where the command line has options.
+
+    >>> _as_parameters("this is a record; --exact searches for the words")
+    'this is a record; exact=1 searches for the words'
+    """
+    written = {1: "{}=", 2: "{}=1", None: "ask /facets"}
+    return _OPTION.sub(lambda found: written[found.lastindex].format(found[found.lastindex or 0]), said)
 
 
 def _named(at: At, found: Found) -> Found:
@@ -412,7 +405,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
     about: dict[str, Any] = {"nothing": None, "passages": []}
     if not result.hits:
         error: NothingFound = opened.nothing_found(options, result.query)
-        about["nothing"] = {"message": error.message, "hint": error.hint}
+        about["nothing"] = {"message": error.message, "hint": error.hint and _as_parameters(error.hint)}
     if n_chars:
         finder = opened.passages(result.searched or result.query)
         there = _have_vectors(opened, result.hits)

@@ -3,11 +3,13 @@
 Its parameters are `q`, or `similar` (a row), or `similar_id` (the id of a record); `index`, `k`, `mix` (auto, or 0, words
 alone, to 10, vectors alone), `docs` (1: one row of each document), `where` (a condition), `f`: chosen values as JSON,
 [["lang", "de"], …], of which those of one column are alternatives; and what weighs the rows, `newer_better`, `half_life`,
-`boost`. The script knows the same.
+`boost`, or takes the question as it is typed, `exact`. The script knows the same.
 """
 
 import json
+import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,7 +45,7 @@ _MIXES = [
     ("10", "vectors only"),
 ]
 ALL = "*"  # stands for all indexes over texts, as in web/together.py
-_WEIGHED = ("newer_better", "half_life", "boost")  # options of a query that have no field in the form
+_WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
 _KEPT = (
     "q",
     "similar",
@@ -57,6 +59,9 @@ _KEPT = (
 )  # in the address of further answers
 _PLACES = 3  # where else a text stands
 _VALUES = 8  # of a filter
+_BEGIN = 6  # queries to begin with
+_SOURCES = 3  # that are named
+_STEPS = 4  # of the strength of an answer
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
 _MAX_CHOSEN = 64  # values of filters in a URL
@@ -94,14 +99,15 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     hits: Inner = None
     if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
         hits = await _hits(
-            params, ask, name, asked, narrowed, facets if status == 200 and asked else None, about["limits"]["k"]
+            params, ask, name, asked, narrowed, facets if status == 200 and not liked else None, about["limits"]["k"]
         )
     elif status != 200:
         hits = problem(facets)
+    welcome = await _welcome(ask, index)
     return tag(
         "div", _form(params, texts, name, mixes=mixes),
-        tag("div", hits or _welcome(index), id="results"),
-        tag("template", _welcome(index), id="welcome"), _filters(facets if status == 200 else None, chosen, params),
+        tag("div", hits or welcome, id="results"), tag("template", welcome, id="welcome"),
+        _filters(facets if status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_mixes=str(mixes).lower(),
     )  # fmt: skip
@@ -136,9 +142,9 @@ async def _hits(
     # ask by a text, or for rows like a row
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
-    if params.get("similar_id") or params.get("similar"):
-        like = {"id": params["similar_id"]} if params.get("similar_id") else {"row": params["similar"]}
-        status, found = await ask("/similar", {**given, **like})
+    path, liked = "/search", params.get("similar_id") or params.get("similar")
+    if liked:
+        path, mix = "/similar", {"id": liked} if params.get("similar_id") else {"row": liked}
     else:
         per_document = "1" if params.get("docs") == "1" else "0"
         mix = {
@@ -146,39 +152,49 @@ async def _hits(
             "per_document": per_document,
             **mixed(params.get("mix", "")),
             **_weighed(params),
+            "q": asked,
         }
-        status, found = await ask("/search", {"q": asked, **given, **mix})
+    status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
         return problem(found)
     passages = found.get("passages") or [None] * len(found["hits"])
-    notes = [tag("p", tag("bdi", one), class_="unknown") for one in _notes(found)]
+    kept = {name: params.get(name) for name in _KEPT}
+    notes = [tag("p", _exact(one, kept), class_="unknown") for one in _notes(found)]
     if not found["hits"]:
         nothing = found.get("nothing") or {"message": "nothing was found", "hint": None}
         return tag(
             "div",
             notes,
             tag("p", nothing["message"]),
-            nothing["hint"] and tag("p", nothing["hint"], class_="hint"),
+            nothing["hint"] and tag("p", _exact(nothing["hint"], kept), class_="hint"),
             class_="empty",
         )
     # hits that say nearly the same stand below the first of them
     groups = folded([one["text"] for one in found["hits"]])
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
+    largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
     for first, *others in groups:
-        below = [_hit(found["hits"][place], passages[place], params, index) for place in others]
-        rows.append(_hit(found["hits"][first], passages[first], params, index, below, is_border=len(rows) == border))
+        below = [_hit(found["hits"][place], passages[place], params, index, largest) for place in others]
+        is_border = len(rows) == border
+        rows.append(_hit(found["hits"][first], passages[first], params, index, largest, below, is_border=is_border))
     n = len(passages)
-    is_counted = facets and facets["among"] == "matches" and found["mode"] == "lexical" and params.get("docs") != "1"
+    is_counted = facets and (facets["among"] == "matches" or not asked) and params.get("docs") != "1"
     matches = facets["rows"] if facets and is_counted else 0
-    said = f"{n} of {matches:,} answers" if matches > n else f"{n} {'answer' if n == 1 else 'answers'}"
+    said = f"{n} {'answer' if n == 1 else 'answers'}"
+    if matches > n and (found["mode"] == "lexical" or not asked):
+        said = f"{n} of {matches:,} answers"
+    elif matches > n:  # with vectors every row has a score
+        said += f"; {matches:,} texts contain a word of the query"
+    given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"} | {"k": str(most)}
+    files = [[" ", tag("a", one.upper(), href=url(f".{path}", **given | {"format": one}))] for one in ("csv", "json")]
+    exports = tag("span", f" · export up to {most:,}:", files, class_="export")
     more = None
     if n >= int(k) and n < most:
-        kept = {name: params.get(name) for name in _KEPT}
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
-    return [tag("p", said, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+    return [tag("p", said, exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
 
 
 def _notes(found: Mapping[str, Any]) -> list[str]:
@@ -192,6 +208,20 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
         where = "is in no text" if found["mode"] == "lexical" and word not in found["by_words"] else "has no vector"
         said.append(f"{word} {where}." + (f" Similar words: {', '.join(near)}." if near else ""))
     return said
+
+
+def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
+    """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
+    before, parameter, after = remark.partition("exact=1")
+    link = tag("a", "an exact search", href=url(**{**kept, "exact": "1"})) if parameter else None
+    return [tag("bdi", before), link, tag("bdi", after) if after else None]
+
+
+def _strength(share: float) -> Markup:
+    """Return how strong an answer of the search view is beside the strongest one: four steps of its share of that score."""
+    n = max(1, min(_STEPS, math.ceil(_STEPS * share)))
+    said = f"strength {n} of {_STEPS}"
+    return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=said)
 
 
 def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:
@@ -240,9 +270,9 @@ def _weighed(params: Mapping[str, str]) -> dict[str, str]:
 
 def _hit(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
-    others: Sequence[Markup] = (), *, is_border: bool = False,
+    largest: float, others: Sequence[Markup] = (), *, is_border: bool = False,
 ) -> Markup:  # fmt: skip
-    """Return the search view's HTML of one hit: title, passage, score, fields; at the border a line above."""
+    """Return the search view's HTML of one hit: title, passage, strength, fields; at the border a line above."""
     # what is shown of the text and of its fields
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
@@ -268,7 +298,7 @@ def _hit(
             class_="text code" if passage and passage.get("code") else "text", dir="auto",
         ),
         tag(
-            "p", tag("span", f"{hit['score']:.3f}", class_="score"), tag("bdi", _place(hit), class_="place"),
+            "p", _strength(hit["score"] / largest) if largest else None, tag("bdi", _place(hit), class_="place"),
             _also_in(hit), [tag("bdi", one, class_="field") for one in shown],
             None if is_titled else tag("a", "read", href=to), like, class_="about",
         ),
@@ -310,14 +340,42 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _welcome(index: Mapping[str, Any]) -> Markup:
-    """Return the HTML that the search tab shows before a query."""
+async def _welcome(ask: Any, index: Mapping[str, Any]) -> Markup:
+    """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
         "Answers appear while you type. Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
         " next or previous answer, ", tag("kbd", "Enter"), " explanation, ", tag("kbd", "Esc"), " back",
     ]  # fmt: skip
     lead = f"Search {index['rows']:,} texts by words{' and by meaning' if index['dim'] else ''}."
-    return tag("div", tag("p", lead, class_="lead"), tag("p", keys, class_="keys"), class_="empty")
+    status, found = await ask("/suggest", {"index": index["name"], "k": str(_BEGIN)})
+    queries = [one["query"] for one in found["suggestions"]] if status == 200 else []
+    links = [
+        tag("li", tag("a", tag("bdi", one), href=url(q=one, index=index["name"]), class_="ask")) for one in queries
+    ]
+    return tag(
+        "div", tag("p", lead, class_="lead"), tag("p", await _made(ask, index), class_="hint"),
+        [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
+        tag("p", keys, class_="keys"), class_="empty",
+    )  # fmt: skip
+
+
+async def _made(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
+    """Return from what an index of the search tab was made, and when."""
+    said: list[Inner] = []
+    status, found = await ask("/facets", {"index": index["name"], "values": str(_SOURCES)})
+    column = next((one for one in found["columns"] if one["name"] == "source"), None) if status == 200 else None
+    if column and column["distinct"]:
+        n, names = column["distinct"], distinct_names([str(one["value"]) for one in column["values"]])
+        more = f" and {n - len(names):,} more" if n > len(names) else ""
+        said += [
+            f"From {n:,} {'source' if n == 1 else 'sources'}: ",
+            tag("bdi", ", ".join(map(_short, names))),
+            f"{more}. ",
+        ]
+    if index.get("made") and index["name"] != ALL:
+        day = time.strftime("%Y-%m-%d", time.gmtime(index["made"]))
+        said += ["The index is of ", tag("time", day, datetime=day), "."]
+    return said
 
 
 def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes: bool) -> Markup:
@@ -330,6 +388,7 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
         "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder="year > 2000",
         autocomplete="off", spellcheck="false",
     )  # fmt: skip
+    kept = {name: value for name, value in _weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
     button = tag("button", "Search", type="submit")
     return tag(
@@ -339,7 +398,7 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             tag("label", tag("span", "condition"), where, class_="where"),
-            tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**_weighed(params)),
+            tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
         ),
         action="./", method="get", role="search", id="form",

@@ -2,7 +2,7 @@
 import {get, make, problem, shown, text, distinctNames} from "./dom.js";
 import {drawFilters, VALUES} from "./filters.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {facets, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {exported, facets, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
@@ -10,6 +10,7 @@ const SETTLED = 2000; // milliseconds without a key after which a question is on
 const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and vectors"};
 
+const isAsked = (state) => Boolean(state.similar || state.q.trim());
 const view = document.querySelector(".search");
 if (view) search(view);
 for (const form of document.querySelectorAll("form[data-ability=complete]")) generate(form);
@@ -31,6 +32,7 @@ function search(view) {
   function change(some, {later = false, replace = false} = {}) {
     state = {...state, k: K, ...some};
     isNew ||= !replace;
+    results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
     timer = setTimeout(() => {
       const to = url(state, only);
@@ -42,7 +44,7 @@ function search(view) {
 
   // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
   function type() {
-    change({q: field.value, similar: ""}, {later: true, replace: !settled});
+    change({q: field.value, similar: "", weighed: weights()}, {later: true, replace: !settled});
     settled = false;
     clearTimeout(settling);
     settling = setTimeout(settle, SETTLED);
@@ -54,6 +56,12 @@ function search(view) {
     settled = true;
     drawAgain = null;
     redraw?.();
+  }
+
+  // What weighs the rows stays with another question; how the last one was read does not.
+  function weights() {
+    const {exact, ...others} = state.weighed;
+    return others;
   }
 
   // The word that is still being typed, of which nothing is said yet.
@@ -80,7 +88,7 @@ function search(view) {
       if (mine !== number) return;
       draw(found, asked, path, params);
       const facts = asked.docs ? null : await counted;
-      if (mine === number && facts && !(facts instanceof Error)) status.querySelector(".n-answers").textContent = numberOf(found, facts);
+      if (mine === number && facts && !(facts instanceof Error)) status.querySelector(".n-answers").textContent = numberOf(found, facts, asked);
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
       status.textContent = "";
@@ -88,6 +96,7 @@ function search(view) {
       results.replaceChildren(status, list);
     } finally {
       clearTimeout(slow);
+      if (mine === number) results.removeAttribute("aria-busy");
     }
   }
 
@@ -135,9 +144,10 @@ function search(view) {
     drawAgain = word ? () => told.replaceChildren(...notes(found, "")) : null;
     if (!found.hits.length && list.parentNode && Object.keys(found.unknown ?? {}).some((one) => isWord(one, word))) {
       drawAgain = () => draw(found, asked, path, params);
-      return;
+      status.textContent = "no answers so far"; // a longer word may have some
+      return list.replaceChildren();
     }
-    const groups = folded(found.hits, found.passages ?? []), largest = Math.max(1e-12, ...found.hits.map((one) => one.score)), border = lessRelatedFrom(groups);
+    const groups = folded(found.hits, found.passages ?? []), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       read: (hit) => textUrl(hit, asked),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
@@ -156,9 +166,9 @@ function search(view) {
     };
     status.replaceChildren(
       asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
-      make("span", {class: "n-answers"}, numberOf(found, null)),
-      found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms · `,
-      make("a", {href: `${path}?${new URLSearchParams(Object.entries(params).filter(([, value]) => value !== "" && value !== 0))}`}, "as JSON"),
+      make("span", {class: "n-answers"}, numberOf(found, null, asked)),
+      found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms`,
+      found.hits.length ? make("span", {class: "export"}, " · export up to ", most.toLocaleString("en"), ": ", make("a", {href: exported(path, params, most, "csv"), download: "answers.csv"}, "CSV"), " ", make("a", {href: exported(path, params, most, "json")}, "JSON")) : "",
     );
     list.replaceChildren(
       told,
@@ -174,11 +184,12 @@ function search(view) {
     goOn = 0;
   }
 
-  // How many answers are shown, and, of a search by words, how many there are, as the filters count them.
-  function numberOf(found, counted) {
-    const n = found.hits.length, all = found.mode === "lexical" && counted?.among === "matches" ? counted.rows : 0;
-    if (all > n && n) return `${n} of ${all.toLocaleString("en")} answers`;
-    return n ? `${n} ${n === 1 ? "answer" : "answers"}` : "no answers";
+  // How many answers are shown, and how many there are, as the filters count them: with vectors every row has a score.
+  function numberOf(found, counted, asked) {
+    const n = found.hits.length, all = asked.similar || (asked.q.trim() && counted?.among !== "matches") ? 0 : counted?.rows ?? 0;
+    if (all > n && n && (found.mode === "lexical" || !isAsked(asked))) return `${n} of ${all.toLocaleString("en")} answers`;
+    const said = n ? `${n} ${n === 1 ? "answer" : "answers"}` : "no answers";
+    return all > n && n ? `${said}; ${all.toLocaleString("en")} texts contain a word of the query;` : said;
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
@@ -186,8 +197,15 @@ function search(view) {
     const corrected = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word)).map(([one, meant]) =>
       make("p", {class: "unknown"}, "searched for ", make("b", {}, text(meant, 80)), " instead of ", text(one, 80), ", which no text contains. ",
         make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, `"${one}"`)})}, "search as typed")));
-    const remarks = (found.remarks ?? []).map((one) => make("p", {class: "unknown"}, text(one, 200), "."));
+    const remarks = (found.remarks ?? []).map((one) => make("p", {class: "unknown"}, exact(one), "."));
     return [...corrected, ...remarks, ...unknown(found, word)];
+  }
+
+  // A remark, with a button in the place of the parameter that takes the question as it is typed.
+  function exact(remark) {
+    const [before, ...after] = remark.split("exact=1");
+    if (!after.length) return text(remark, 200);
+    return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "an exact search"), text(after.join("exact=1"), 200)];
   }
 
   function unknown(found, word) {
@@ -206,17 +224,26 @@ function search(view) {
     const ways = widen(asked);
     return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
       asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and vectors")) : null,
-      !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, text(found.nothing.hint)) : null);
+      !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, exact(found.nothing.hint)) : null);
   }
 
+  // a question to begin with is asked here
+  results.addEventListener("click", (event) => {
+    const link = event.target.closest("a.ask");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    field.focus();
+    field.value = link.textContent;
+    change({q: field.value, similar: ""});
+  });
   field.addEventListener("input", type);
   field.addEventListener("blur", settle);
-  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: ""}, {replace: !settled || field.value === state.q}), settle()));
+  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q}), settle()));
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");
   if (index?.tagName === "SELECT") index.addEventListener("change", () => location.assign(url({...state, index: index.value, f: []}, null)));
-  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), (field.value = state.q), (settled = true), ask()));
+  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), ask()));
   walkByKeys(field, results);
   if (!state.q && !state.similar) field.focus();
   ask();

@@ -5,6 +5,7 @@ import {drawWhy} from "./why.js";
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
 const TITLE = 200;
 const PLACES = 3; // where else a text stands
+const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
 // Hits with those that say nearly the same below the first of them.
@@ -66,8 +67,6 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   node.open = open;
 
   const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value?.length !== 0);
-  const meter = make("i", {"aria-hidden": "true"});
-  meter.style.width = `${Math.max(0, Math.min(100, (100 * hit.score) / largest)).toFixed(1)}%`;
   node.append(
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the words of the query") : null,
@@ -76,7 +75,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
         : null,
       saysMore ? body : null,
       make("p", {class: "about"},
-        make("span", {class: "score", title: "score"}, hit.score.toFixed(3), make("span", {class: "meter", "aria-hidden": "true"}, meter)),
+        largest ? strength(hit.score / largest) : null,
         place ? copyButton(place, "place", shortPlace(place, hit, act.names)) : null,
         hit.also_in ? make("span", {class: "field"}, "also in ", text(alsoIn(hit.also_in), 200)) : null,
         hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
@@ -94,6 +93,12 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
     ].filter(Boolean),
   );
   return node;
+}
+
+// How strong an answer is beside the strongest one: a share of it in four steps, the number stands in `why`.
+function strength(share) {
+  const n = Math.max(1, Math.min(STEPS, Math.ceil(STEPS * share)));
+  return make("span", {class: "score", role: "img", "aria-label": `strength ${n} of ${STEPS}`, title: `strength ${n} of ${STEPS}`}, "●".repeat(n) + "○".repeat(STEPS - n));
 }
 
 // Pieces of one text, in its one direction: an element for each would lay them out from left to right.

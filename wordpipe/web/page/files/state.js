@@ -1,11 +1,11 @@
 // What is asked, as it stands in the URL: q, or similar (a row) or similar_id (of a record), index, k, mix, docs, where, f, and what weighs the rows (newer_better,
-// half_life, boost), which has no field in the form. The page without a script knows the same.
+// half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
 export const PASSAGE = 320;
 
 const ID = "id "; // before the id of a record whose like is asked for; else it is a row
-const WEIGHED = ["newer_better", "half_life", "boost"];
+const WEIGHED = ["newer_better", "half_life", "boost", "exact"];
 
 export function read(search) {
   const given = new URLSearchParams(search);
@@ -51,6 +51,12 @@ export function request(state, more = {}) {
   if (state.similar.startsWith(ID)) return ["./similar", {...params, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...params, row: state.similar}];
   return ["./search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...state.weighed, ...more}];
+}
+
+// The address of as many answers as the server gives, in a format.
+export function exported(path, params, most, format) {
+  const given = Object.entries({...params, k: most, format, passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
+  return `${path}?${new URLSearchParams(given)}`;
 }
 
 // From words (0) to vectors (10).

@@ -32,10 +32,9 @@ function scaled(side, words, sum, share) {
 
 export function drawWhy(hit) {
   const sides = partsOf(hit);
-  if (!sides.length) return make("p", {class: "hint"}, "There is no explanation for this score.");
+  if (!sides.length) return make("p", {class: "hint"}, "score ", make("b", {}, number(hit.score)), "; there is no explanation for it.");
   const whole = sides.reduce((total, [, share]) => total + share, 0);
   const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
-  const number = (value) => (Math.abs(value) >= 10 ? value.toFixed(2) : value.toFixed(3));
   return make(
     "div", {class: "why"},
     sides.map(([side, share, rows]) =>
@@ -48,8 +47,8 @@ export function drawWhy(hit) {
       )
     ),
     make("p", {class: "sum"}, sides.length > 1 ? sides.map(([, share]) => number(share)).join(" + ") + " = " : "total ", make("b", {}, number(whole))),
-    factorsOf(hit).map(([what, factor]) => make("p", {class: "factor"}, "× ", make("b", {}, small(factor)), " ", text(what, 120))),
-    factorsOf(hit).length ? make("p", {class: "score-sum"}, "score ", make("b", {}, small(hit.score))) : null,
+    factorsOf(hit).map(([what, factor]) => make("p", {class: "factor"}, "× ", make("b", {}, number(factor)), " ", text(what, 120))),
+    factorsOf(hit).length ? make("p", {class: "score-sum"}, "score ", make("b", {}, number(hit.score))) : null,
   );
 }
 
@@ -62,8 +61,9 @@ export function factorsOf(hit) {
 }
 
 // A number that may be close to 0.
-function small(value) {
-  return value >= 0.001 || value === 0 ? value.toFixed(3) : value.toExponential(1);
+function number(value) {
+  const size = Math.abs(value);
+  return size >= 10 ? value.toFixed(2) : size >= 0.001 || size === 0 ? value.toFixed(3) : value.toExponential(1);
 }
 
 function bar(share) {
