@@ -118,7 +118,8 @@ def tickets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tickets")
     some = [
         {"id": "OPS-1", "level": "error", "cost": "1,50", "text": "The host 10.0.0.5 is down, says http://10.0.0.5/status/1."},
-        {"id": "OPS-2", "level": "warning", "cost": "12,00", "text": "Port 10, and 0 of 5 disks; see OPS-1."},
+        {"id": "OPS-2", "level": "warning", "cost": "12,00", "by": "Smith, Zadie",
+         "text": "Port 10, and 0 of 5 disks; see OPS-1."},
         {"id": "OPS-3", "level": "error", "cost": "n/a", "text": "Since 2024-05-03T10:00:01 the file /var/log/syslog grows."},
         {"id": "WEB-7", "level": "", "cost": "", "text": "In 05 of 2024, and 03 too, the log of var was empty: COVID19."},
     ]  # fmt: skip
@@ -146,6 +147,11 @@ def tickets(tmp_path_factory):
         ("level:eror", [], ["no row has eror in the field level; did you mean error? its values are: error, warning"]),
         ("level:x disks", [], ["no row has x in the field level; its values are: error, warning"]),
         ("-level:x disks", ["OPS-2"], []),
+        ("cost:2-20", [], ["no row has 2-20 in the field cost; a range is written cost:2..20"]),
+        (
+            'by:"Zadie Smith"', [],
+            ["no row has Zadie Smith in the field by; did you mean Smith, Zadie? its values are: Smith, Zadie"],
+        ),
         ('level:""', ["WEB-7"], []),
         ("level != error", ["OPS-2"], []),
         ("cost > 2", ["OPS-2"], [NO_NUMBER]),

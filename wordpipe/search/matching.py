@@ -33,6 +33,10 @@ _BEGINS_WITH_HOUR, _LAST_WORD = re.compile(r"\d\d:"), re.compile(r"\w+$")
 _JOINED = re.compile(r"\w[^\w\s]+\w")
 _AFTER_T = r"(?:(?<!\w)|(?<=\d\d-\d\dt))"  # a time behind its date
 _HOUR = 2  # characters
+_RANGE = re.compile(
+    r"\s*([\d.,/]+|\d{4}-\d\d(?:-\d\d)?)\s*[-–]\s*([\d.,/]+|\d{4}-\d\d(?:-\d\d)?)\s*"
+)  # as people write one
+_WORDS = re.compile(r"\w+")
 _LIKE_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?(?!\d)")
 _FEW_VALUES, _NAMED, _LONGEST = (
     100,
@@ -258,13 +262,18 @@ def _why_none(clause: FieldIs, values: pa.ChunkedArray) -> str:
         return f"{name}: there is no date {wrong}"
     shown = clause.value if clause.value is not None else f"{clause.low or ''}..{clause.high or ''}"
     what = f"no row has {shown} in the field {name}"
+    ends = _RANGE.fullmatch(clause.value or "")
+    if ends and all(amount_in(end) is not None or is_date(end) for end in ends.groups()):
+        return f"{what}; a range is written {name}:{ends[1]}..{ends[2]}"
     if clause.kind != "text" or clause.value is None or pa.types.is_list(values.type):
         return what
     there = {value for chunk in values.chunks for value in chunk.unique().to_pylist() if value}
     if len(there) > _FEW_VALUES:
         return what
     known = {folded(value): value for value in sorted(there, reverse=True)}
-    near = get_close_matches(folded(clause.value), known, 1, 0.6)
+    wanted = sorted(_WORDS.findall(folded(clause.value)))  # a name may have its parts in another order
+    near = [value for value in known if sorted(_WORDS.findall(value)) == wanted]
+    near += get_close_matches(folded(clause.value), known, 1, 0.6)
     meant = f"did you mean {known[near[0]][:_LONGEST]}? " if near else ""
     named = [value[:_LONGEST] for value in sorted(there)[:_NAMED]] + ["…"] * (len(there) > _NAMED)
     return f"{what}; {meant}its values are: {', '.join(named)}"
