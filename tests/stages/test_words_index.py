@@ -169,7 +169,7 @@ def test_it_is_served(index, serving):
     client = serving(index)
     about = client.get("/about").json()["artifacts"][0]
     assert (about["dim"], about["rows"]) == (0, 165)
-    assert about["can"] == ["search"]
+    assert about["can"] == ["search", "rerank"]
     found = client.get("/search", params={"q": "tides of the sea", "format": "json", "passage": 200}).json()
     assert found["mode"] == "lexical"
     assert found["hits"]

@@ -296,3 +296,97 @@ def test_windows_of_a_long_record_have_its_fields_and_several_indexes_find_them(
         assert both.count('"db 07"') == len(both) - 1
         hit = both.query("db-07 third", 1)[0]
         assert (hit["text"], hit["found_in"]) == ("A third.", ["host"])
+
+
+# ---- the names of files that are documents
+
+FILES = {
+    "old/Glazing_notes.md": "# Colours\n\nIron makes green.\n\n# Heat\n\nCones melt when the work is done.\n",
+    "kiln-2024.txt": "Bricks hold the heat.\n\nA door of iron.\n",
+    "other.txt": "The kiln was hot. Green wood smokes.\n",
+    "clay.log": "2024-03-01 10:00 fired\n2024-03-01 11:00 cooled\n",
+    "clay.csv": "name,text\na,Cups and bowls\nb,Plates\n",
+}
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shelf")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("kiln", ["other.txt", "kiln-2024.txt", "kiln-2024.txt"]),  # where the text has the word comes first
+        ("kiln iron", ["kiln-2024.txt", "Glazing_notes.md", "other.txt", "kiln-2024.txt"]),
+        ("kiln-2024.txt", ["kiln-2024.txt"] * 2),
+        ("KILN-2024.TXT door", ["kiln-2024.txt"] * 2),
+        ("glazing", ["Glazing_notes.md"] * 2),
+        ("glazing_notes", ["Glazing_notes.md"] * 2),
+        ("+notes heat", ["Glazing_notes.md"] * 2),
+        ("heat -notes", ["kiln-2024.txt"]),
+        ("old", []),  # the folder's name
+        ("clay", []),  # of a log, and of records
+        ("md", []),
+    ],
+)
+def test_documents_are_found_by_the_words_of_the_names_of_their_files(shelf, query, expected):
+    found = wordpipe.search_texts(query, shelf)
+    assert [hit["source"].rpartition("/")[2] for hit in found] == expected
+    of_names = [hit["found_in"] for hit in found if query in ("glazing", "+notes heat")]
+    assert of_names == [["file"]] * len(of_names)
+
+
+def test_passages_found_by_the_name_of_their_file_have_one_score_and_say_so(cli, shelf):
+    whole, *both = wordpipe.search_texts("kiln", shelf, explain=True)
+    assert whole["score"] > both[0]["score"] == both[1]["score"]
+    assert both[0]["text"].startswith("Bricks")  # the beginning comes first
+    assert both[0]["explain"]["lexical"]["terms"][0]["fields"] == ["file"]
+    shown = cli("search", "notes", shelf, "--format", "plain", "--explain").out
+    assert "file: Glazing_notes Glazing notes" in shown
+    assert "(in file)" in shown
+
+
+@pytest.mark.parametrize(
+    ("reading", "indexing", "count"),
+    [({"documents": "block"}, {}, 2), ({"documents": "line"}, {}, 0), ({}, {"unit": "sentence"}, 0), ({}, {}, 1)],
+)
+def test_lines_and_sentences_are_not_found_by_the_name_of_their_file(shelf, tmp_path, reading, indexing, count):
+    wordpipe.ingest(shelf / "kiln-2024.txt", output=tmp_path / "c", valid=0, **reading)
+    wordpipe.index(tmp_path / "c", output=tmp_path / "i", **indexing)
+    assert len(wordpipe.query(tmp_path / "i", "kiln")) == count
+
+
+def test_a_file_with_another_name_is_updated_as_a_fresh_build(tmp_path):
+    (tmp_path / "t").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "t" / f"{name}.txt").write_text(f"What {name} says.\n\nMore.\n")
+    for old, new, index, update in (
+        ("two", "two", "i", False),
+        ("two", "three", "i", True),
+        ("three", "three", "j", False),
+    ):
+        (tmp_path / "t" / f"{old}.txt").rename(tmp_path / "t" / f"{new}.txt")
+        wordpipe.ingest(tmp_path / "t", output=tmp_path / "c", valid=0, documents="block")
+        wordpipe.index(tmp_path / "c", output=tmp_path / index, language="english", update=update)
+    with Artifact(tmp_path / "i") as one, Artifact(tmp_path / "j") as other:
+        for name in one.names("lexical/"):
+            assert one.read(name) == other.read(name), name
+    assert [hit["source"].rpartition("/")[2] for hit in wordpipe.query(tmp_path / "i", "three")] == ["three.txt"]
+
+
+def test_the_words_that_are_counted_while_reading_are_those_of_the_names_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = random.Random(7)
+    blocks = (" ".join(rng.choices(WORDS, k=30)) for _ in range(8_000))
+    (tmp_path / "Glazing_notes.txt").write_text("\n\n".join(blocks))
+    assert wordpipe.search_texts("glazing", tmp_path / "Glazing_notes.txt", 1)
+    (index,) = (tmp_path / "cache").glob("wordpipe/search/*/index")
+    wordpipe.index(index.parent / "corpus", output=tmp_path / "i")
+    with Artifact(index) as one, Artifact(tmp_path / "i") as other:
+        for name in one.names("lexical/"):
+            assert one.read(name) == other.read(name), name

@@ -10,11 +10,11 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from wordpipe.corpus.decode import BLANK_END, BOM, ExpansionLimit, compression_of, decompress_blocks
-from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of
+from wordpipe.corpus.formats import COMPRESSIONS, ENDINGS, FORMATS, NOT_READ, READERS, Reader, function_of, kind_of
 from wordpipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ _CODE = frozenset({
     ".pyc", ".rb", ".rs", ".sh", ".so", ".toml", ".ts", ".yaml", ".yml",
 })  # fmt: skip
 _LOG_NAME = re.compile(r"\.log(?:[.-]\d+)?(?:\.(?:gz|bz2|xz|zst))?\Z", re.IGNORECASE)
+_PARTS_OF_NAME = re.compile(r"_+|(?<=[a-z]{2})(?=[A-Z][a-z]{2})")  # what parts them
 _LOG_LINE = re.compile(
     r"(?:<\d+>|\[|\S+ \S+ \S+ \[)?\s*(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
     r"|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d|\d\d:\d\d:\d\d\b|\d{10}\.\d{3})"
@@ -165,6 +166,22 @@ def contains_text(path: Path, suffix: str) -> bool:
     if (stem in _TEXTS and suffix not in ENDINGS and suffix not in _CODE) or _LOG_NAME.search(path.name):
         return True
     return not suffix and begins_as_text(path)
+
+
+def document_name(source: str) -> str:
+    """Return the words of the name of a document's file, without its ending; "" for records, logs, code and what is no file.
+
+    >>> document_name("papers.zip/annual_report.pdf.gz"), document_name("run.log"), document_name("rows.csv")
+    ('annual_report annual report', '', '')
+    """
+    path = PurePath(source)
+    kind, ending, compression = kind_of(path)
+    is_document = kind is not None and (kind == "txt" or READERS[kind].is_structured)
+    if not is_document or _LOG_NAME.search(path.name):
+        return ""
+    name = (path if compression == "none" else path.with_suffix("")).name[: -len(ending)]
+    parted = " ".join(filter(None, _PARTS_OF_NAME.split(name)))
+    return name if parted == name else f"{name} {parted}"
 
 
 def is_log(name: str, first: bytes) -> bool:

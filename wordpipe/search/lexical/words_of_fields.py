@@ -2,7 +2,7 @@
 
 A row is found by a word of its text, of its title, or of a field, and ranked by all of them (`bm25.py` says how a field
 counts). Fields with texts are searched, and lists of texts. Numbers, dates and objects are not; nor are the columns that say
-where a text comes from: its file would stand in every row of the file.
+where a text comes from. The name of a document's file is a field, `file`; that of records or a log would stand in every row.
 
 Shapes: N rows.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NOT_SEARCHED = ("text", "doc_id", "split", "source", "anchor", "see_also")
-_OWN = ("id", "title", "text_b", "label", "tags")  # of a hit: our columns that may be searched as fields
+_OWN = ("file", "id", "title", "text_b", "label", "tags")  # of a hit: our columns that may be searched as fields
 
 
 def searched_fields(schema: "pa.Schema", *, titled: bool) -> list[str]:

@@ -76,6 +76,7 @@ from wordpipe.stages.encoders import bundle_encoder, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.python_calls import public
+from wordpipe.stages.search.row_facts import FILE_NAMES, has_file_names
 from wordpipe.stages.sources import SourceLike
 
 _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since: then it is fitted anew
@@ -155,6 +156,7 @@ def embed(
             "encoder": made_by,
             "transform": transform.kind,
             "keep_case": origin.manifest.facts.get("keep_case", False),
+            FILE_NAMES: has_file_names(texts.manifest.settings),
             **({"fit": fit} if fit else {}),
         }
     return job.made

@@ -19,6 +19,7 @@ from wordpipe.search import RELATED, Hits, LexicalIndex, Result, fields_with
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
+from wordpipe.stages.search.row_facts import with_file_name
 from wordpipe.wording import place_of_hit, safe_text
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
         stems = set().union(*map(lexical.stems_of, own))
         explained = ((hit.get("explain") or {}).get("lexical") or {}).get("terms", ())
         of_fields = [term for term in explained if not term["count"]]  # with those that feedback added
-        found = fields_with(stems.union(term["stem"] for term in of_fields), hit, lexical.analyser)
+        found = fields_with(stems.union(term["stem"] for term in of_fields), with_file_name(hit), lexical.analyser)
         hit["found_in"] = [name for name, some in found.items() if not stems.isdisjoint(some)]
         for term in of_fields:
             term["fields"] = [name for name, some in found.items() if term["stem"] in some]

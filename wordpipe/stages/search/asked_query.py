@@ -32,7 +32,14 @@ from wordpipe.search import (
     texts_in,
 )
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages.search.row_facts import fields_used, rows_of_begun_id, rows_of_id, searched_columns
+from wordpipe.stages.search.row_facts import (
+    fields_used,
+    rows_of_begun_id,
+    rows_of_file,
+    rows_of_id,
+    searched_columns,
+    with_file_name,
+)
 from wordpipe.wording import counted
 
 Mask = npt.NDArray[np.bool_]
@@ -172,13 +179,15 @@ class AskedRows:
         return whole_N, [f"searched for {name[0]} as a whole; {beside}"] if others else []
 
     def _with_whole(self, name: str) -> Mask:
-        """Return the rows that contain a name as it is written, or as one word, (N,)."""
+        """Return the rows that contain a name as it is written, or as one word, or are of a document called so, (N,)."""
         if (found := self._remembered.get(name)) is None:
             if name.endswith("*") and name[-2:-1].isalnum():
                 found = rows_matching(Prefix(name[:-1]), self)
             else:
                 joined_N = self.lexical.with_name(name)
                 found = joined_N | rows_matching(Phrase(name), self, among=~joined_N)
+                if "source" in self.columns.schema.names:
+                    found |= rows_of_file(self.field_values("source"), name)
             self._remember(name, found)
         return found
 
@@ -253,7 +262,10 @@ class AskedRows:
     def texts_of(self, rows_R: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
         """Return the texts of R rows, ascending, each with its title where titles are searched, and its fields."""
         fetched = self._texts.fetch(rows_R.tolist())
-        return [tuple(text for value in row.values() for text in texts_in(value)) for row in fetched]
+        rows = (with_file_name(row) if "source" in row else row for row in fetched)
+        return [
+            tuple(text for name, value in row.items() if name != "source" for text in texts_in(value)) for row in rows
+        ]
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """Return the texts of some rows, ascending, by the names of their columns."""

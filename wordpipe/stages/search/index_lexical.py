@@ -48,7 +48,15 @@ from wordpipe.search import (
 from wordpipe.search.settings import IndexSettings, LexicalSettings
 from wordpipe.stages.encoders import bundled_encoder
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.row_facts import document_numbers, reads_titles, searched_columns
+from wordpipe.stages.search.row_facts import (
+    FILE_NAMES,
+    beside_texts,
+    counts_file_names,
+    document_numbers,
+    reads_titles,
+    searched_columns,
+    texts_and_fields,
+)
 
 _STREAM = 0x3E16  # separates these draws from every other use of a seed
 _MAX_SIBLINGS = 100  # of a document with more rows, such as a book in one file, the others are about anything
@@ -95,6 +103,8 @@ def bundle_lexical(
     if source.kind != "sentences":
         return {}
     known = None if previous is None else _same_settings(previous, settings)
+    if previous is not None and counts_file_names(previous) != counts_file_names(source):
+        known = None
     if previous is not None and known is not None and old_rows is not None:
         is_gone = np.ones(len(known), np.bool_)
         is_gone[old_rows[old_rows >= 0]] = False
@@ -119,6 +129,7 @@ def bundle_lexical(
         "language": lexical.settings.language,
         "stems": lexical.stems,
         "without": [*lexical.settings.without_rules],
+        FILE_NAMES: counts_file_names(source),
     }
     found = {**about, "terms": len(lexical.terms), **facts}
     job.facts |= {"lexical": found, "language": _language_said(found, settings.language)}
@@ -228,7 +239,6 @@ def _texts(
     With fields that are searched they are structs of the text and its fields.
     """
     from wordpipe.encoders import read_after_title  # Arrow's functions, which opening an index does without
-    from wordpipe.search import values_of_fields
 
     titled, total = reads_titles(source), row_count(source, source.kind)
     fields, first = searched_columns(source) if with_fields else [], 0
@@ -237,8 +247,7 @@ def _texts(
         first += len(batch)
         text = read_after_title(rows.column("text"), rows.column("title")) if titled else rows.column("text")
         if fields:
-            beside = values_of_fields({name: rows.column(name) for name in fields})
-            text = pa.StructArray.from_arrays([text.cast(pa.large_string()), beside], ["text", "fields"])
+            text = texts_and_fields(text, beside_texts(rows, fields))
         yield text
         report(Progress("counting words", first, total, "texts"))
 

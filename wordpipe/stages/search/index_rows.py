@@ -1,12 +1,12 @@
 """The rows of an index: sentences or words unchanged, or a corpus that is cut as `embed` cuts a corpus."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from shutil import copyfileobj
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -26,14 +26,21 @@ from wordpipe.artifacts import (
     row_count,
     sentences_schema,
 )
-from wordpipe.encoders import UnitCutter, WordLengths
+from wordpipe.encoders import UnitBatch, UnitCutter, WordLengths
 from wordpipe.engines import CopiedProcess
 from wordpipe.runtime import keep_freed_memory
 from wordpipe.search import LexicalIndex, recognised_language, searched_fields
 from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.job import Job
+from wordpipe.stages.search.row_facts import FILE_NAMES, beside_texts, has_file_names, texts_and_fields
 
-_CUT = ["doc_id", "sentence_id", "title", "text"]  # columns of a corpus by which it is cut
+_CUT = [
+    "doc_id",
+    "sentence_id",
+    "title",
+    "text",
+    "source",
+]  # columns of a corpus by which it is cut, and its words counted
 _LEAST_COUNTED, _MOST_COUNTED = 1 << 20, 64 << 20  # bytes of sources
 _TEXTS_RECOGNISED = 1_000  # by which a language is recognised
 _BLOCK = 4 << 20  # bytes copied at a time
@@ -70,7 +77,7 @@ class WordsAhead:
 
 
 @contextmanager
-def words_ahead(settings: IndexSettings, size: int) -> Iterator[WordsAhead | None]:
+def words_ahead(settings: IndexSettings, size: int, reading: Mapping[str, Any]) -> Iterator[WordsAhead | None]:
     """Count, within the block, the words of a corpus that is read there; None where that cannot be done or does not pay.
 
     10 MB of prose are searched the first time in 1.6 s so, and in 2.3 s one after the other.
@@ -78,8 +85,10 @@ def words_ahead(settings: IndexSettings, size: int) -> Iterator[WordsAhead | Non
     Args:
         settings: of the index.
         size: bytes of the sources. Many are read by several processes, and counted afterwards.
+        reading: settings of `ingest`.
     """
-    copy = CopiedProcess.of(partial(_counted, settings)) if _LEAST_COUNTED <= size <= _MOST_COUNTED else None
+    fields = ["source"] if settings.reads_titles and has_file_names(reading) else []
+    copy = CopiedProcess.of(partial(_counted, settings, fields)) if _LEAST_COUNTED <= size <= _MOST_COUNTED else None
     if copy is None:
         yield None
         return
@@ -87,16 +96,27 @@ def words_ahead(settings: IndexSettings, size: int) -> Iterator[WordsAhead | Non
         yield WordsAhead(settings, copy)
 
 
-def _counted(settings: IndexSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
+def _counted(
+    settings: IndexSettings, fields: list[str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[str, bytes]]:
     """Cut a corpus into rows as `rows_of_corpus` does, and yield the files of its lexical index."""
     keep_freed_memory()  # as `index` does
     cut = UnitCutter(settings, WordLengths(settings)).read(batches)
-    texts, first = (units.embedded for units in cut), list[pa.Array]()
-    while sum(map(len, first)) < _TEXTS_RECOGNISED and (some := next(texts, None)) is not None:
+    first: list[UnitBatch] = []
+    while sum(map(len, first)) < _TEXTS_RECOGNISED and (some := next(cut, None)) is not None:
         first.append(some)
-    language = recognised_language(text for some in first for text in some.to_pylist())
+    language = recognised_language(text for some in first for text in some.embedded.to_pylist())
     chosen = settings.in_language(language if settings.language == "auto" else settings.language)
-    yield from LexicalIndex.build(chain(first, texts), chosen, stems=settings.endings != "keep").files()
+    texts = (_with_fields(units, fields) for units in chain(first, cut))
+    yield from LexicalIndex.build(texts, chosen, stems=settings.endings != "keep").files()
+
+
+def _with_fields(units: UnitBatch, fields: list[str]) -> pa.Array:
+    """Return the texts of rows as a lexical index counts them: alone, or with their fields."""
+    if not fields:
+        return units.embedded
+    rows = pa.RecordBatch.from_arrays([units.column(name) for name in fields], fields)
+    return texts_and_fields(units.embedded, beside_texts(rows, fields))
 
 
 def rows_of_corpus(job: Job, corpus: Artifact, settings: IndexSettings) -> Artifact:
@@ -119,7 +139,8 @@ def rows_of_corpus(job: Job, corpus: Artifact, settings: IndexSettings) -> Artif
         writer.publish(
             Manifest(
                 format=FORMATS["sentences"], kind="sentences", command="index", wordpipe=__version__,
-                settings=settings.manifest(), inputs=job.inputs, outputs=outputs, facts={"dim": 0}, recipe=job.recipe,
+                settings=settings.manifest(), inputs=job.inputs, outputs=outputs, recipe=job.recipe,
+                facts={"dim": 0, FILE_NAMES: has_file_names(corpus.manifest.settings)},
                 digest=digest_of(outputs),
             )
         )  # fmt: skip

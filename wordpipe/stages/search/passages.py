@@ -16,6 +16,7 @@ from typing import Any
 
 from wordpipe.corpus import ENDINGS, READERS
 from wordpipe.search import Analyser, fields_of_hit, texts_in
+from wordpipe.stages.search.row_facts import with_file_name
 from wordpipe.wording import safe_text
 
 _SENTENCE = re.compile(r"(?<=[.!?…:;])\s+(?=\S)|\n\s*(?=\S)|(?<=[。！？])")
@@ -130,7 +131,7 @@ def _is_of_lines(name: str) -> bool:
 
 def field_passages(hit: Mapping[str, Any], finder: PassageFinder, room: int) -> Iterator[tuple[str, str, Passage]]:
     """Yield the fields by which a hit was found, as its text has not all words of the query: name, value, best passage."""
-    fields = fields_of_hit(hit)
+    fields = fields_of_hit(with_file_name(hit))
     for name in hit.get("found_in") or ():
         value = safe_text(" ".join(", ".join(texts_in(fields.get(name))).split()))
         yield name, value, finder.passage(value, max(1, room - len(name)))

@@ -25,7 +25,7 @@ from wordpipe.artifacts import (
 from wordpipe.errors import ArtifactError
 from wordpipe.search.settings import KINDS, IndexSettings
 from wordpipe.stages.job import Job
-from wordpipe.stages.search.row_facts import reads_titles, searched_columns
+from wordpipe.stages.search.row_facts import beside_texts, reads_titles, searched_columns
 
 _MAX_CHANGED_SHARE = 0.2  # of the rows that the lists were made for; they fit the rest less and less
 _KEYS = "row_keys.npy"
@@ -92,9 +92,7 @@ class IndexVectors:
 
     def _values_of(self, named: pa.Table) -> list[pa.Array]:
         """Return the values of the fields of some rows as one column; none where no field is searched."""
-        from wordpipe.search import values_of_fields
-
-        return [values_of_fields({name: named.column(name).chunk(0) for name in self._fields})] if self._fields else []
+        return [beside_texts(named, self._fields)] if self._fields else []
 
 
 def _key_columns(source: Artifact) -> list[str]:

@@ -4,10 +4,10 @@ A field is read when it is first asked for, and what is computed of it stays in 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ranks = npt.NDArray[np.int32]
+FILE_NAMES = "file_names"
+"""The fact of sentences, and of the words of an index, that says whether the names of files are words of rows."""
 Doublings = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -310,7 +312,52 @@ def searched_columns(source: Artifact) -> list[str]:
     """Return the columns of fields whose words are searched beside the texts of sentences, or of an index over texts."""
     from wordpipe.search import searched_fields
 
-    return searched_fields(read_schema(source, source.kind), titled=reads_titles(source))
+    found = searched_fields(read_schema(source, source.kind), titled=reads_titles(source))
+    return [*found, "source"] if counts_file_names(source) else found
+
+
+def counts_file_names(source: Artifact) -> bool:
+    """True if the words of the names of files are words of all rows of their documents; an index says how it was made."""
+    if source.kind == "index":
+        return bool(source.fact("lexical", dict, {}).get(FILE_NAMES))
+    return reads_titles(source) and source.fact(FILE_NAMES, bool, False)
+
+
+def has_file_names(settings: Mapping[str, Any]) -> bool:
+    """True if the files of a corpus with these settings of `ingest` are documents, and not records or lines by themselves."""
+    from wordpipe.corpus import READERS
+
+    form = str(settings.get("format", "auto"))
+    is_known = form == "auto" or form == "txt" or (form in READERS and READERS[form].is_structured)
+    return is_known and settings.get("documents") != "line" and not settings.get("parallel")
+
+
+def beside_texts(rows: pa.RecordBatch | pa.Table, fields: Sequence[str]) -> "pa.LargeStringArray":
+    """Return what is searched beside the texts of N rows, as `values_of_fields` gives it; of a source the file's name."""
+    from wordpipe.search import values_of_fields
+
+    columns = {name: rows.column(name) for name in fields}
+    columns = {name: one.chunk(0) if isinstance(one, pa.ChunkedArray) else one for name, one in columns.items()}
+    if "source" in columns:
+        from wordpipe.corpus import document_name
+
+        coded = columns["source"].dictionary_encode()
+        names = [document_name(one or "") for one in coded.dictionary.to_pylist()]
+        columns["source"] = pa.array(names, pa.string()).take(coded.indices)
+    return values_of_fields(columns)
+
+
+def texts_and_fields(texts: pa.Array, fields: "pa.LargeStringArray") -> pa.StructArray:
+    """Return N texts with what is searched beside them as a lexical index counts them, (N,)."""
+    return pa.StructArray.from_arrays([texts.cast(pa.large_string()), fields], ["text", "fields"])
+
+
+def with_file_name(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row, or a hit, with the name of its file as its field `file`, where its words count; see `document_name`."""
+    from wordpipe.corpus import document_name
+
+    name = document_name(row.get("source") or "")
+    return {**row, "file": name} if name else {**row}
 
 
 def field_columns(artifact: Artifact) -> "FieldColumns":
@@ -364,6 +411,22 @@ def rows_of_id(ids: pa.ChunkedArray, record_id: str) -> Mask:
     import pyarrow.compute as pc  # 0.17 s, which a query on the command line does without
 
     found_N: Mask = pc.equal(ids.cast(pa.string()), record_id).fill_null(False).to_numpy()
+    return found_N
+
+
+def rows_of_file(sources: pa.ChunkedArray, name: str) -> Mask:
+    """Return the rows of documents in a file that is called so, with its ending, in small letters or capitals, (N,)."""
+    from wordpipe.corpus import document_name
+
+    if not document_name(name):
+        return np.zeros(len(sources), np.bool_)
+    import pyarrow.compute as pc
+
+    coded = sources.combine_chunks().dictionary_encode()
+    is_named = [PurePath(one or "").name.lower() == name.lower() for one in coded.dictionary.to_pylist()]
+    found_N: Mask = (
+        pc.take(pa.array(is_named, pa.bool_()), coded.indices).fill_null(False).to_numpy(zero_copy_only=False)
+    )
     return found_N
 
 

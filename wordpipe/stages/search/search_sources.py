@@ -390,7 +390,7 @@ def _make(
     reporting = partial(_report_reading, run.report, [*unsaid, *said], said, warnings)
     how = replace(run, verify=False, keeps_settings=False, report=reporting)
     size = Path(names[0]).stat().st_size if found is None else found.bytes
-    with words_ahead(IndexSettings.make(_INDEXING), 0 if known else size) as ahead:
+    with words_ahead(IndexSettings.make(_INDEXING), 0 if known else size, reading) as ahead:
         corpus = ingest(names, output=entry / _CORPUS, run=replace(how, ahead=ahead), **reading)
         indexing = replace(how, report=partial(_report_work, run.report), ahead=ahead)
         made = index(corpus, output=entry / _INDEX, run=indexing, update=has_index, **_INDEXING)
