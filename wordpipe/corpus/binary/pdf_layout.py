@@ -12,7 +12,7 @@ Coordinates are points, y grows upwards.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -40,6 +40,7 @@ RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _TAIL, _LONGEST_WORD = 8, 200  # characters at the end of a text that are looked at
 _LAST_WORD = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?\Z")
 _FIRST_WORD = re.compile(r"[\w'’]+")
+_WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
 Gap = tuple[int, int, float, float]
@@ -59,6 +60,7 @@ class Line:
     y0: float
     y1: float
     size: float
+    gaps: list[Gap]  # all, and the wide ones
     cuts: list[Gap]
     is_aside: bool = False  # written up or down the page
     is_note: bool = False  # it begins with a mark above the line
@@ -80,16 +82,16 @@ class Line:
 class _Table:
     """Lines that are rows of one table: their gaps, and the strips between the columns, in which no row has a word."""
 
-    def __init__(self, line: Line, gaps: list[Gap]) -> None:
-        self.rows = [(line, gaps)]
+    def __init__(self, line: Line) -> None:
+        self.rows = [line]
         self.strips = [(gap[2], gap[3]) for gap in line.cuts]
 
-    def takes(self, line: Line, gaps: list[Gap], beside: tuple[Line, list[Gap]]) -> bool:
+    def takes(self, line: Line, beside: Line) -> bool:
         """Add a line with a gap at each strip if its cells line up with those of the row beside; True if it was added."""
-        found, before = (_at(self.strips, some) for some in (gaps, beside[1]))
+        found, before = (_at(self.strips, one.gaps) for one in (line, beside))
         if found is None or before is None:
             return False
-        is_sentence = len(found) > 1 and len(gaps) > 2 * len(found) + 1
+        is_sentence = len(found) > 1 and len(line.gaps) > 2 * len(found) + 1
         if is_sentence and not all(gap in line.cuts for gap in found):
             return False
         for at, (gap, other) in enumerate(zip(found, before, strict=True), 1):
@@ -101,36 +103,36 @@ class _Table:
             if min(map(abs, edges)) > _EXACT:
                 return False
         self.strips = [(max(a, gap[2]), min(b, gap[3])) for (a, b), gap in zip(self.strips, found, strict=True)]
-        self.rows.append((line, gaps))
+        self.rows.append(line)
         return True
 
     def cut(self) -> None:
         """Cut all rows at the strips, and between columns of numbers; unless these are lines that line up by chance."""
-        self.rows.sort(key=lambda row: -row[0].y0)
+        self.rows.sort(key=lambda row: -row.y0)
         # a strip is as wide as letters are high behind one of its cells, which a space never is
-        least = self.rows[0][0].size
-        found = [_at(self.strips, gaps) or [] for _, gaps in self.rows]
+        least = self.rows[0].size
+        found = [_at(self.strips, line.gaps) or [] for line in self.rows]
         widest = [max(gap[3] - gap[2] for gap in some) for some in zip(*found, strict=False)]
         strips = [strip for strip, width in zip(self.strips, widest, strict=False) if width > least]
-        wide = sum({*(_at(strips, gaps) or ())} <= {*line.cuts} for line, gaps in self.rows)
+        wide = sum({*(_at(strips, line.gaps) or ())} <= {*line.cuts} for line in self.rows)
         if not strips or wide < 2 or len(self.rows) < _LEAST_ROWS:
             return
         strips = sorted([*strips, *self._between_numbers()])
-        for line, gaps in self.rows:
+        for line in self.rows:
             line.is_row = True
             is_code = (
                 len(line.cuts) > 2 * len(strips) + 1
             )  # all of its spaces are wide, as letters of one width have them
             kept = {gap for gap in line.cuts if gap[3] - gap[2] > least or not is_code}
-            kept |= {*(_at(strips, gaps) or ())}
-            line.cuts = [gap for gap in gaps if gap in kept]
+            kept |= {*(_at(strips, line.gaps) or ())}
+            line.cuts = [gap for gap in line.gaps if gap in kept]
 
     def _between_numbers(self) -> list[tuple[float, float]]:
         """Return the strips at which every row has a gap beside a number, with one edge in common; no words that repeat."""
-        common = [(gap[2], gap[3]) for gap in self.rows[0][1]]
-        for _, gaps in self.rows[1:]:
+        common = [(gap[2], gap[3]) for gap in self.rows[0].gaps]
+        for line in self.rows[1:]:
             both, at = list[tuple[float, float]](), 0
-            for gap in gaps:
+            for gap in line.gaps:
                 while at < len(common) and common[at][1] <= gap[2]:
                     at += 1
                 for left, right in common[at : at + _MOST_OVER]:
@@ -139,11 +141,11 @@ class _Table:
                     both += [(max(left, gap[2]), min(right, gap[3]))] * (_overlap(gap, (left, right)) > _LEAST_STRIP)
             common = both
         chosen: list[tuple[float, float]] = []
-        found = [_at(common, gaps) or [] for _, gaps in self.rows]
+        found = [_at(common, line.gaps) or [] for line in self.rows]
         for strip, *some in zip(common, *found, strict=False):
             lefts, rights = [gap[2] for gap in some], [gap[3] for gap in some]
             is_edge = min(max(lefts) - min(lefts), max(rights) - min(rights)) <= _EXACT
-            texts = (line.text for line, _ in self.rows[1:])  # the header has names
+            texts = (line.text for line in self.rows[1:])  # the header has names
             sides = [
                 (text[max(gap[0] - 3, 0) : gap[0]], text[gap[1] : gap[1] + 3])
                 for text, gap in zip(texts, some[1:], strict=True)
@@ -179,33 +181,27 @@ def _at(strips: Iterable[tuple[float, float]], gaps: Sequence[Gap]) -> list[Gap]
     return found
 
 
-def cut_cells(lines: Sequence[Line], gaps_of: Callable[[Line], list[Gap]]) -> None:
+def cut_cells(lines: Sequence[Line]) -> None:
     """Cut the rows of tables at gaps that are as narrow as a space, where wide ones in the rows beside them show the columns.
 
-    Args:
-        lines: of a page, cut at their wide gaps.
-        gaps_of: finds all gaps of a line, also the narrow ones.
+    The lines are those of a page, cut at their wide gaps.
     """
-    known: dict[int, list[Gap]] = {}
     done = 0  # lines that belong to a table already
     for number, line in enumerate(lines):
         is_clear = len(line.cuts) > 1 or any(gap[3] - gap[2] > line.size for gap in line.cuts)
         if number < done or not is_clear or _is_no_row(line):
             continue
-        table, stop = _Table(line, []), number
+        table, stop = _Table(line), number
         for step in (1, -1):
-            at, beside = number + step, table.rows[0]
+            at, beside = number + step, line
             while done <= at < len(lines) and not _is_no_row(one := lines[at]):
-                upper, lower = (one, beside[0]) if step < 0 else (beside[0], one)
+                upper, lower = (one, beside) if step < 0 else (beside, one)
                 is_sentence = not one.cuts and one.text.count(" ", one.first, one.last) > 2 * len(table.strips) + 1
                 if not lower.is_beneath(upper) or (is_sentence and len(table.strips) > 1):
                     break
-                for place in (number, at):
-                    known[place] = known.get(place) or gaps_of(lines[place])
-                table.rows[0] = (line, known[number])
-                if not table.takes(one, known[at], table.rows[0] if beside[0] is line else beside):
+                if not table.takes(one, beside):
                     break
-                at, beside, stop = at + step, table.rows[-1], max(stop, at)
+                at, beside, stop = at + step, one, max(stop, at)
         table.cut()
         if len(table.rows) >= _LEAST_ROWS:
             done = stop + 1
@@ -237,8 +233,9 @@ class Piece:
     def is_beside(self, other: "Piece | Row") -> bool:
         """True if the two stand on one line, none over the other."""
         overlap = min(self.y1, other.y1) - max(self.y0, other.y0)
-        apart = self.x0 >= other.x1 - 1 or self.x1 <= other.x0 + 1
-        return apart and overlap > 0.5 * min(self.size, other.size)
+        if overlap <= 0.0 or not (self.x0 >= other.x1 - 1 or self.x1 <= other.x0 + 1):
+            return False
+        return overlap > 0.5 * min(self.size, other.size)
 
 
 @dataclass(slots=True)
@@ -384,8 +381,8 @@ def rows_of(pieces: Iterable[Piece]) -> list[Row]:
         else:
             rows.append(Row(one.x0, one.y0, one.x1, one.y1, one.size, [one], one.is_split))
     for row in rows:
-        is_item = _MARK.fullmatch(row.pieces[0].text) is not None or _LEADERS.search(row.text) is not None
-        row.is_table = len(row.pieces) > 1 and all(one.is_cell for one in row.pieces) and not is_item
+        if len(row.pieces) > 1 and all(one.is_cell for one in row.pieces):
+            row.is_table = not (_MARK.fullmatch(row.pieces[0].text) or _LEADERS.search(row.text))
     for before, row in pairwise(rows):
         if (
             len(row.pieces) > 1
@@ -520,7 +517,7 @@ class Words:
     def add(self, text: str) -> None:
         """Learn the words of a text, those with a hyphen inside too."""
         if len(self._known) < self._MOST:
-            self._known.update(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", text.lower()))
+            self._known.update(_WORDS.findall(text.lower()))
 
     def joined(self, text: str, more: str, *, is_split: bool) -> str:
         """Return a text with its next line: a split word is joined, Chinese and Japanese go on without a space.

@@ -21,6 +21,7 @@ import pypdfium2.raw as pdfium
 from wordpipe.corpus.binary.bounded import Unreadable
 from wordpipe.corpus.binary.pdf_layout import (
     RIGHT_TO_LEFT,
+    Gap,
     Line,
     Paragraph,
     Piece,
@@ -259,7 +260,7 @@ class _Reader:
             lines: list[Line] = []
             for found in _LINE.finditer(text):
                 _add_line(lines, text, found.start(), found.end(), boxes)
-            cut_cells(lines, lambda line: boxes.gaps(line.text, line.first, line.last, _SPACE * line.size))
+            cut_cells(lines)
             pieces: list[Piece] = []
             for line in lines:
                 self._add_pieces(pieces, line)
@@ -319,7 +320,8 @@ def _add_line(lines: list[Line], text: str, start: int, end: int, boxes: "_Boxes
     is_mixed = not stripped.isascii() and RIGHT_TO_LEFT.search(stripped) is not None
     if is_mixed:
         text = text[:first] + boxes.with_lam_alef(text, first, last) + text[last + 1 :]
-    cuts = [] if is_aside or is_mixed else boxes.gaps(text, first, last, _WIDE_GAP * size)
+    gaps = [] if is_aside or is_mixed else boxes.gaps(text, first, last, _SPACE * size)
+    cuts = [gap for gap in gaps if abs(gap[3] - gap[2]) > _WIDE_GAP * size]
     # what the line is as high as: its first or its last letter
     y0, y1 = min(head[1], tail[1]), max(head[3], tail[3])
     if not is_aside:
@@ -327,7 +329,19 @@ def _add_line(lines: list[Line], text: str, start: int, end: int, boxes: "_Boxes
     edges = (head[2], tail[0]) if goes_left else (head[0], tail[2])
     lines.append(
         Line(
-            text, first, last, end, *edges, y0, y1, size, cuts, is_aside, sizes[0] < 0.85 * size, is_mixed or goes_left
+            text,
+            first,
+            last,
+            end,
+            *edges,
+            y0,
+            y1,
+            size,
+            gaps,
+            cuts,
+            is_aside,
+            sizes[0] < 0.85 * size,
+            is_mixed or goes_left,
         )
     )
 
@@ -392,27 +406,26 @@ class _Boxes:
                 line = f"{line[:at]}{line[at + 1]}{line[at]}{line[at + 2 :]}"
         return line
 
-    def gaps(self, text: str, first: int, last: int, wide: float) -> list[tuple[int, int, float, float]]:
-        """Return the wide gaps of a line: its first character, the one behind it, the edges of the text before and after."""
-        found: list[tuple[int, int, float, float]] = []
-        ask, page, box, into = self._ask, self._page, self._box, self._into
-        is_turned = self._rotation != 0
-        at = text.find(" ", first, last)
+    def gaps(self, text: str, first: int, last: int, least: float) -> list[Gap]:
+        """Return the gaps of a line that are wider than `least`."""
+        found, ask, page, box, into = list[Gap](), self._ask, self._page, self._box, self._into
+        at = text.find(" ", first, last) if least > 0 else -1
         while at >= 0:
             end = at + 1
             while text[end] == " ":
                 end += 1
-            if not is_turned:
+            if self._rotation:
+                before_left, _, before_right, _ = self.of(at - 1)
+                left, _, right, _ = self.of(end)
+            else:  # without a call, as most pages stand upright
                 ask(page, at - 1, into)
-                right = box[2]
+                before_left, before_right = box[0], box[2]
                 ask(page, end, into)
-                gap = box[0] - right
-            if is_turned or gap > wide or gap < -wide:
-                before, after = self.of(at - 1), self.of(end)
-                if after[0] - before[2] > wide > 0:
-                    found.append((at, end, before[2], after[0]))
-                elif before[0] - after[2] > wide > 0:  # from right to left
-                    found.append((at, end, before[0], after[2]))
+                left, right = box[0], box[2]
+            if left - before_right > least:
+                found.append((at, end, before_right, left))
+            elif before_left - right > least:  # from right to left
+                found.append((at, end, before_left, right))
             at = text.find(" ", end, last)
         return found
 
