@@ -171,3 +171,18 @@ def test_the_include_that_is_offered_names_all_kinds_of_text_and_adds_files(cli,
     assert offered in cli("search", "tide", tmp_path / "some").err
     added = cli("search", "tide", tmp_path / "some", "--include", "*.q3", "--count")
     assert (added.out.strip(), "1 other file was read, too" in added.err) == ("2", True)
+
+
+def test_equal_sections_are_no_loss_and_plain_pages_are_in_no_other_encoding(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "some").mkdir()
+    for name in ("a.md", "b.md"):
+        (tmp_path / "some" / name).write_text(
+            f"# Of {name}\n\nOwn text of {name}.\n\n# Licence\n\nAnyone may copy this.\n"
+        )
+    (tmp_path / "some" / "p.html").write_text('<meta charset="iso-8859-1"><p>A plain page.')
+    (tmp_path / "some" / "q.html").write_bytes('<meta charset="iso-8859-1"><p>A café.'.encode("cp1252"))
+    said = cli("search", "copy", tmp_path / "some").err
+    assert '(1 more is equal to one of these: its answer says "also in")' in said
+    assert "duplicate" not in said
+    assert "than UTF-8: 1 as cp1252" in said

@@ -327,3 +327,50 @@ def test_a_name_with_signs_in_a_field_says_the_field(tmp_path):
     with wordpipe.open(tmp_path / "index") as opened:
         hits = opened.query("disk db-2")
         assert [(hit["id"], hit.get("found_in", [])) for hit in hits] == [("b", []), ("a", ["host"]), ("c", [])]
+
+
+HOSTS = [
+    {"hostname": "db-07", "ram_gb": 128, "city": "Oslo", "text": "Primary database."},
+    {"hostname": "web-01", "ram_gb": 32, "city": "Oslo", "text": "Frontend database."},
+    {"hostname": "db-08", "ram_gb": 64, "city": "Bergen", "text": "Replica."},
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "out", "err"),
+    [
+        ("ram_gb>=64 city:Oslo", "hostname db-07 · ram_gb 128 · city Oslo", ""),
+        ("primary ram_gb>=64", "hostname db-07 · ram_gb 128", ""),
+        ("database ram_gb>abc", "", "the field ram_gb needs a number, not 'abc': searched as plain words"),
+        ("file:*.md database", "", "no field is called 'file': searched as words"),
+        ("primary database rack", "", ""),
+    ],
+)
+def test_an_answer_shows_the_fields_of_its_condition_and_a_condition_that_is_none_is_said(
+    question, out, err, cli, tmp_path
+):
+    wordpipe.ingest(HOSTS, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    shown = cli("query", tmp_path / "index", question, "--format", "plain")
+    assert out in shown.out
+    assert err in shown.err
+    assert not shown.out.startswith("— less related")
+
+
+def test_a_count_of_rows_with_any_of_the_words_is_said(index, cli):
+    said = "counted: rows with any of the words; to count rows with all of them, put + before each word"
+    for query, is_said in (
+        ("progress bar", True),
+        ("+progress +bar", False),
+        ("progress", False),
+        ('"progress bar"', False),
+    ):
+        counted = cli("query", index, query, "--count")
+        assert (said in counted.err) is is_said, query
+    assert said not in cli("query", index, "progress bar", "--count", "-q").err
+
+
+def test_a_text_that_is_compared_with_numbers_is_named(tickets):
+    with wordpipe.open(tickets) as opened:
+        (found,) = opened.query_all(["cost>cheap"], 10, QueryOptions())
+        assert found.remarks[0] == "the field cost has numbers, and cheap is no number: compared as texts"

@@ -235,6 +235,8 @@ def _count(
         for result in () if quiet or titled or asked is None else opened.query_all(some, 1, options):
             for remark in _remarks(result, options):
                 say(remark)
+            if result.is_of_any and form not in ("json", "csv"):
+                say("counted: rows with any of the words; to count rows with all of them, put + before each word")
         print_counts(form, some, numbers, titled=titled)
         total += sum(numbers)
     if options.mode == "dense" and not quiet:

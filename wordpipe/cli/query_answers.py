@@ -91,7 +91,7 @@ class Answers:
         if self.form == "csv":
             self._print_csv(result)
             return
-        from wordpipe.stages import less_related_from, shown_hit
+        from wordpipe.stages import fields_beside, less_related_from, shown_hit
 
         result = replace(result, hits=[*map(shown_hit, result.hits)])
         if self.titled and self.form != "tsv":
@@ -108,7 +108,7 @@ class Answers:
             for place, hit in enumerate(result.hits):
                 if place == near:
                     click.echo(fitted(_LESS_RELATED, width))
-                for line in answer_lines(hit, finder, width, self.shown):
+                for line in answer_lines(hit, finder, width, fields_beside([*self.shown, *result.fields], hit)):
                     click.echo(styled(line))
         # what the legend has to explain
         for explained in (hit["explain"] for hit in result.hits if "explain" in hit):

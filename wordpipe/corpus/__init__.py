@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.reading import (
         UNREADABLE,
         Opened,
+        about_repeats,
         fingerprint,
         line_about_include,
         lines_about_skipped,

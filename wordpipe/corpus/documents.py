@@ -398,6 +398,7 @@ def document_of(
         ledger.add("bytes_dropped_duplicate", size)
         ledger.add_double(digest, None if own_id is None else str(own_id), record.line, record.own.get("anchor"))
         if record.beside:
+            ledger.add("records_dropped_duplicate")
             ledger.warn(SAME_RECORDS, f"{record.source}:{record.line}")
         return None
     # kept: the id is taken, the document counted

@@ -187,7 +187,7 @@ def say_of_records(ledger: Ledger) -> None:
         )
     if first := ledger.warned.get(SAME_RECORDS):
         ledger.warned[SAME_RECORDS] = (
-            f"duplicate records were dropped: {counts['documents_dropped_duplicate']:,}; each of them is equal to an "
+            f"duplicate records were dropped: {counts['records_dropped_duplicate']:,}; each of them is equal to an "
             f"earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
         )
     # values and fields that were left out
@@ -370,6 +370,20 @@ def lines_about_skipped(skipped: Mapping[str, int], examples: Mapping[str, Seque
     # what people wrote, and other programs turn into text
     for kind in [one for one, _ in kinds if one in ENDINGS and ENDINGS[one].is_document][:_SHOWN_WAYS]:
         yield f"{ENDINGS[kind].title}: {way_to_read(ENDINGS[kind], examples[kind][0])}"
+
+
+def about_repeats(counts: Mapping[str, int]) -> str:
+    """Return how many sections are equal to an earlier one, behind the number of texts that were read; "" for none.
+
+    >>> about_repeats({"documents_dropped_duplicate": 3, "records_dropped_duplicate": 1}), about_repeats({})
+    (' (2 more are equal to one of these: its answer says "also in")', '')
+    """
+    more = counts.get("documents_dropped_duplicate", 0) - counts.get("records_dropped_duplicate", 0)
+    return (
+        f' ({more:,} more {"is" if more == 1 else "are"} equal to one of these: its answer says "also in")'
+        if more
+        else ""
+    )
 
 
 def line_about_include(sources: Sequence[Source], names: Sequence[str], include: Iterable[str]) -> str:

@@ -83,7 +83,14 @@ if TYPE_CHECKING:
         texts_in,
         values_of_fields,
     )
-    from wordpipe.search.matching import Searched, field_kind, field_mask, remarks_on_fields, rows_matching
+    from wordpipe.search.matching import (
+        Searched,
+        field_kind,
+        field_mask,
+        fields_of_clause,
+        remarks_on_fields,
+        rows_matching,
+    )
     from wordpipe.search.pseudo_queries import (
         MAX_QUERIES,
         MIN_QUERIES,

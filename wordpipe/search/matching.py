@@ -239,6 +239,9 @@ def remarks_on_fields(clause: Clause, searched: Searched, *, finds_none: bool) -
             rows, text = without_number(values)
             if rows:
                 yield f"{one.name} is no number in {counted(rows, 'rows')} ({text[:_LONGEST]}): left out of the comparison"
+        elif one.kind == "text" and bounds and numbers_of(_different(values)) is not None:
+            wrong = next(bound for bound in bounds if amount_in(bound) is None)
+            yield f"the field {one.name} has numbers, and {wrong[:_LONGEST]} is no number: compared as texts"
         if finds_none and is_wanted and not field_mask(values, one).any():
             yield _why_none(one, values)
 
@@ -251,6 +254,16 @@ def _fields_in(clause: Clause, *, is_wanted: bool = True) -> Iterator[tuple[Fiel
         yield from _fields_in(part, is_wanted=is_wanted)
     if isinstance(clause, Not):
         yield from _fields_in(clause.part, is_wanted=not is_wanted)
+
+
+def _different(values: pa.ChunkedArray) -> list[str]:
+    """Return the different texts of a field; none of a field of lists."""
+    return [] if pa.types.is_list(values.type) else [value or "" for value in values.unique().to_pylist()]
+
+
+def fields_of_clause(clause: Clause) -> tuple[str, ...]:
+    """Return the names of the fields that a clause speaks of, each once."""
+    return tuple(dict.fromkeys(one.name for one, _ in _fields_in(clause)))
 
 
 def _why_none(clause: FieldIs, values: pa.ChunkedArray) -> str:

@@ -31,9 +31,9 @@ _CLOSING = {'"': '"', "“": '”"“', "”": '”"', "„": '“”"', "«": "
 """The sign that opens a phrase → those that may close it."""
 _SIGNS = {"-": "-", "−": "-", "+": "+"}
 _FIELD = re.compile(r"([^\W\d]\w*):(?![/:])")
-_COMPARED = re.compile(r"([^\W\d]\w*)\s*(?:(?=[<>]=?\s*[-+]?\.?\d)|(?:!=|={1,2})\s*(?=[^\s=]))")
+_COMPARED = re.compile(r"([^\W\d]\w*)\s*(?:(?=[<>]=?\s*[-+]?\.?\d)|(?<=\w)(?=[<>]=?\w)|(?:!=|={1,2})\s*(?=[^\s=]))")
 """A name before a comparison with a value."""
-_VALUE = re.compile(r'[\w<>=."“„«-]')  # how a value begins
+_VALUE = re.compile(r'[\w<>=."“„«*-]')  # how a value begins
 _BEFORE_NUMBER = re.compile(r"[<>]=?\s*(?=[-+.\d])")
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
 _INNER_STAR = re.compile(r"[^\W\d]{2,}\*[^\W\d]+|\*[^\W\d]{2,}")
@@ -320,7 +320,7 @@ class _Lexer:
         if clause is None or not (value or quoted):
             expected = {"number": "a number", "date": "a date such as 2024-05", "flag": "true or false"}.get(kind)
             if value and expected:
-                shown = value[:_SHOWN]
+                shown = value.lstrip("<>=")[:_SHOWN]
                 self._remark(f"the field {name} needs {expected}, not {shown!r}: searched as plain words")
             return _Item("word", self._query[at:end]), end
         if self._query[at:value_at].rstrip().endswith("!="):  # another value, not none

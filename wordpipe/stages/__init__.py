@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         PassageFinder,
         best_passage,
         field_passages,
+        fields_beside,
         shown_hit,
     )
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys

@@ -463,12 +463,14 @@ def to_utf8(blocks: Iterator[bytes], *, name: str, bad_bytes: str, ledger: Ledge
         return
     # decoded by that encoding, with its bad bytes counted
     assert encoding is not None
-    ledger.add_named("files_decoded_from", encoding)
     decoder = codecs.getincrementaldecoder(encoding)("strict" if bad_bytes == "fail" else "replace")
-    line = 1
+    line, is_ascii = 1, True
     try:
         for block in chain(blocks, [b""]):
             text = decoder.decode(block, final=not block)
+            if is_ascii and not text.isascii():  # else it is UTF-8, too
+                ledger.add_named("files_decoded_from", encoding)
+                is_ascii = False
             # characters that the encoding does not have: replaced or left out, and told with their line
             if bad := text.count("\ufffd"):
                 ends = text.count("\n", 0, text.index("\ufffd"))

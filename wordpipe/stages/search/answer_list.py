@@ -108,7 +108,7 @@ def _answers_of(
     unknown = {} if asked.is_whole else index.lexical_of(asked).strangers(asked.words)
     return QueryResult(
         asked.text, hits, unknown, mode="lexical", corrected={**asked.corrected},
-        remarks=[*asked.remarks], searched=index.marked_words(asked),
+        remarks=[*asked.remarks], searched=index.marked_words(asked), fields=asked.fields, is_of_any=asked.is_of_any,
     )  # fmt: skip
 
 
@@ -166,14 +166,14 @@ def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats
 
 
 def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the place of the first hit after all that fulfil the query; None where there is none, or nothing is known.
+    """Return the place of the first hit after all that fulfil the query; None where the list has one kind of hit alone.
 
     >>> less_related_from([{"related": True}, {"related": False}, {"related": True}, {"related": False}])
     3
     """
     related = [bool(hit.get("related", True)) for hit in hits]
     place = len(related) - next((n for n, one in enumerate(reversed(related)) if one), len(related))
-    return place if place < len(related) else None
+    return place if 0 < place < len(related) else None
 
 
 class CsvAnswers:

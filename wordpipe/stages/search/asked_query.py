@@ -23,6 +23,7 @@ from wordpipe.search import (
     Question,
     SearchMode,
     field_kind,
+    fields_of_clause,
     folded,
     is_sure,
     names_in,
@@ -63,6 +64,8 @@ class Asked:
     is_whole: bool = False  # the words are parts of one name, which may stand in no text by themselves
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
     remarks: tuple[str, ...] = ()  # what was not read as an operator
+    fields: tuple[str, ...] = ()  # that the query names
+    is_of_any: bool = False  # it is several words, any of which is enough
 
     @property
     def is_plain(self) -> bool:
@@ -149,7 +152,11 @@ class AskedRows:
         remarks += about_names
         said = (*question.remarks, *remarks)
         named = None if lexical is self.lexical else lexical
-        return Asked(text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said)
+        fields = () if question.clause is None else fields_of_clause(question.clause)
+        return Asked(
+            text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said, fields=fields,
+            is_of_any=question.clause is None and len([*filter(self.lexical.analyser, words.split())]) > 1,
+        )  # fmt: skip
 
     def _begins_any(self, prefix: str) -> bool:
         """True if a word begins like this."""
@@ -344,6 +351,8 @@ class QueryResult:
     # misspelt words that stand in no text, each with the word that was searched for
     corrected: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)  # what could not be read as an operator of the query
+    fields: tuple[str, ...] = ()  # of the records, that the query names
+    is_of_any: bool = False  # the query is several words, any of which is enough
     searched: str = ""  # the words that hits were ranked by, and those that unfinished ones may become
 
 

@@ -28,6 +28,7 @@ Place = tuple[int, int, str]
 
 
 _RUNS = 4_096  # texts without spaces whose words are remembered for one query
+_NAMES = ("name", "hostname", "host")  # fields that say which record this is
 _NEAR_CHARS = 200  # of the passage whose line is the place of an answer
 _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
 
@@ -135,6 +136,17 @@ def field_passages(hit: Mapping[str, Any], finder: PassageFinder, room: int) -> 
     for name in hit.get("found_in") or ():
         value = safe_text(" ".join(", ".join(texts_in(fields.get(name))).split()))
         yield name, value, finder.passage(value, max(1, room - len(name)))
+
+
+def fields_beside(named: Sequence[str], hit: Mapping[str, Any]) -> list[str]:
+    """Return the fields to show beside the place of a hit: those named, and of a hit without a title what it is called.
+
+    >>> fields_beside(["ram"], {"metadata": {"host": "db-07", "ram": 64}}), fields_beside([], {"metadata": {"host": "db-07"}})
+    (['host', 'ram'], [])
+    """
+    own = fields_of_hit(hit)
+    called = next((name for name in _NAMES if name in own), None) if named and not hit.get("title") else None
+    return [*dict.fromkeys([called, *named] if called else named)]
 
 
 def shown_hit(hit: dict[str, Any]) -> dict[str, Any]:

@@ -226,7 +226,7 @@ class OpenTextIndex(OpenIndex):
         return [
             QueryResult(
                 one.text, own, words, by_words=[*choice.by_words], mode=choice.mode, corrected={**one.corrected},
-                remarks=[*one.remarks], searched=self.marked_words(one),
+                remarks=[*one.remarks], searched=self.marked_words(one), fields=one.fields, is_of_any=one.is_of_any,
             )
             for one, own, words, choice in zip(asked, hits, unknown, chosen, strict=True)
         ]  # fmt: skip
@@ -242,7 +242,7 @@ class OpenTextIndex(OpenIndex):
         assert asked.rows is not None
         rows = np.flatnonzero(asked.rows if allowed is None else asked.rows & allowed)
         (hits,) = self.rows_of([self.row_facts.listed(rows, options).first(k + options.offset)], options.offset)
-        return QueryResult(asked.text, hits, remarks=[*asked.remarks], mode="lexical")
+        return QueryResult(asked.text, hits, remarks=[*asked.remarks], mode="lexical", fields=asked.fields)
 
     def found(
         self,

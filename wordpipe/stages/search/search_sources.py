@@ -32,7 +32,15 @@ from wordpipe.artifacts import (
     parse_json_object,
     read_regular_file,
 )
-from wordpipe.corpus import CONFIGURATION, NAMED_TWICE, Sources, line_about_include, lines_about_skipped, sources_of
+from wordpipe.corpus import (
+    CONFIGURATION,
+    NAMED_TWICE,
+    Sources,
+    about_repeats,
+    line_about_include,
+    lines_about_skipped,
+    sources_of,
+)
 from wordpipe.corpus.settings import OF_SEARCH, IngestSettings
 from wordpipe.errors import ArtifactError, ConfigError, LockedError, StorageError, WordpipeError
 from wordpipe.runtime import Progress, Report, seen_from, working_folder
@@ -73,9 +81,7 @@ class CachedSearch:
     asked: float  # when, in seconds since 1970
     path: Path
     passed_over: Mapping[str, int] = field(default_factory=dict)  # files that are not in it: kind → how many
-    names: Mapping[str, Sequence[str]] = field(
-        default_factory=dict
-    )  # kind, or what is wrong with files → names of some
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)  # kind, or what is wrong → names of some files
     sizes: Mapping[str, int] = field(default_factory=dict)  # kind → bytes on disk
     options: Mapping[str, str] = field(default_factory=dict)  # by which the sources are read
     warnings: Sequence[str] = ()  # of the last reading, such as dropped duplicates
@@ -360,13 +366,9 @@ def _is_current(entry: Path, entries: list[InputEntry]) -> bool:
 
 
 def _make(
-    entry: Path,
-    names: list[str],
-    given: dict[str, Any],
-    run: RunOptions,
-    about: dict[str, Any],
+    entry: Path, names: list[str], given: dict[str, Any], run: RunOptions, about: dict[str, Any],
     found: Sources | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Make or update the corpus and the index of an entry of the cache.
 
     Args:
@@ -398,7 +400,7 @@ def _make(
         about |= {"texts": made.counts["texts"], "said": [*said][-_SAID:], "warnings": warnings}
         file.write(json.dumps(about).encode())
     megabytes, seconds = corpus.counts.get("bytes_read", 0) / 1e6, time.perf_counter() - begun
-    text = f"read: {megabytes:,.1f} MB in {made.counts['texts']:,} texts, {seconds:.1f} s"
+    text = f"read: {megabytes:,.1f} MB in {made.counts['texts']:,} texts{about_repeats(corpus.counts)}, {seconds:.1f} s"
     if "sources_copied" in corpus.counts:
         new, gone = (
             sum(corpus.counts.get(f"sources_{name}", 0) for name in names)
@@ -455,10 +457,9 @@ def _say_passed_over(found: Sources, entry: Path, run: RunOptions) -> None:
     now = {**skipped, **{what: len(some) for what, some in unreadable.items()}}
     if about is None or about.get("passed_over", {}) == now:
         return
-    for line in lines_about_skipped(skipped, found.examples):
-        if fit := _for_search(line):
-            more = " (to list them: wordpipe search --cache)" if " passed over: " in line else ""
-            run.report(Progress("note", note=fit + more))
+    for line in filter(None, map(_for_search, lines_about_skipped(skipped, found.examples))):
+        more = " (to list them: wordpipe search --cache)" if " passed over: " in line else ""
+        run.report(Progress("note", note=line + more))
     with atomic_file(entry / _ABOUT) as file:
         file.write(json.dumps(about | dict(zip(_LEFT, (now, names, found.skipped_bytes), strict=True))).encode())
 
