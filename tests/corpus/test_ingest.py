@@ -129,7 +129,7 @@ def test_records_are_duplicates_only_where_all_fields_are_equal(here):
     assert len({r["split"] for r in rows}) == 1  # the same text is never on both sides
     assert ingest.counts["documents_dropped_duplicate"] == 3
     told = (
-        "duplicate records were dropped: 3; each of them is equal to an earlier record in all kept fields; "
+        "duplicate records with fields were dropped: 2; each of them is equal to an earlier record in all kept fields; "
         "the first one is at a.csv:5; "
     )
     assert told + "use --no-deduplicate to keep all records" in ingest.warnings

@@ -96,7 +96,7 @@ def test_what_is_left_out_is_listed_and_named_where_nothing_is_found_and_notes_a
     (notes / "twice.csv").write_text("id,about\n1,a kettle\n2,a kettle\n")
     (notes / "same.csv").write_text("name,about\nx,a lamp\nx,a lamp\n")
     kept = "1 record is kept although an earlier record has the same text, because the ids differ"
-    dropped = "warning: duplicate records were dropped: 1"
+    dropped = "warning: duplicate records with fields were dropped: 1"
     first = cli("search", "kettle", "notes").err
     assert kept in first
     assert dropped in first

@@ -246,7 +246,7 @@ def test_a_search_says_once_what_it_does_not_have_and_names_only_its_own_options
         text = "\n".join(filter(None, said))
         assert ("6 files passed over: " in text) is first
         assert ("cut.txt.gz" in text) is first
-        assert ("duplicate records were dropped" in text) is first
+        assert ("duplicate records with fields were dropped" in text) is first
         for option in ("--format", "--no-deduplicate", "--bad-records", "--parallel", "wordpipe ingest"):
             assert option not in text
     # what is new is said, and all of it is listed

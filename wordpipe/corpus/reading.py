@@ -187,8 +187,8 @@ def say_of_records(ledger: Ledger) -> None:
         )
     if first := ledger.warned.get(SAME_RECORDS):
         ledger.warned[SAME_RECORDS] = (
-            f"duplicate records were dropped: {counts['records_dropped_duplicate']:,}; each of them is equal to an "
-            f"earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
+            f"duplicate records with fields were dropped: {counts['records_dropped_duplicate']:,}; each of them is equal to "
+            f"an earlier record in all kept fields; the first one is at {first}; use --no-deduplicate to keep all records"
         )
     # values and fields that were left out
     if long := ledger.named("values_left_out"):
