@@ -1,6 +1,7 @@
 """The benchmark of the tokens stage: it reads, writes and compares rightly, and runs from end to end on a tiny text."""
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from tests.conftest import BENCHMARKS
+from tests.support.golden import GOLDEN
 
 pytestmark = pytest.mark.usefixtures("benchmarks_on_path")
 SAMPLE = "".join(f"The {n}th bee finds her way home, and {n * n} bees don't.\n" for n in range(1500))
@@ -363,3 +365,23 @@ def test_the_sizes_of_a_text_are_measured_stage_by_stage(tmp_path):
     assert found["disk_bytes"] >= (tmp_path / "corpus" / "corpus-00000.parquet").stat().st_size
     with pytest.raises(SystemExit, match="exit code 3"):
         sizes.stage(tmp_path, "other", "ingest nowhere.txt")
+
+
+def test_pages_of_pdf_are_counted_for_every_side_and_slow_files_are_named(tmp_path, monkeypatch):
+    pdf, folder, out = benchmark("pdf_speed"), tmp_path / "pdf", tmp_path / "out" / "pdf_speed.json"
+    folder.mkdir()
+    for name in ("bridges", "encrypted"):
+        shutil.copy(GOLDEN / "pdf" / f"{name}.pdf", folder)
+    monkeypatch.setattr(sys, "argv", ["pdf_speed.py", "--data", str(folder), "--repeats", "1", "--out", str(out)])
+    pdf.main()
+    found = json.loads(out.read_text())
+    assert found["left_out"] == ["encrypted.pdf"]
+    assert {"wordpipe", "pypdfium2"} <= {*found["pages_per_s"]} == {*found["libraries"]}
+    (one,) = found["files"]
+    assert one["pages"] == found["pages"] > 0
+    assert min(one["characters"].values()) > 100
+    slow = [
+        {"name": "a", "pages": 30, "seconds": {"wordpipe": 0.3}},
+        {"name": "b", "pages": 5, "seconds": {"wordpipe": 0.01}},
+    ]
+    assert pdf.misses_of(slow) == ["a: 100 pages a second", "all files: 113 pages a second"]

@@ -17,6 +17,12 @@ _SETS = {
     "stsb-en-dev": "STS-B dev", "stsb-en-train": "STS-B train", "sts12": "STS 2012 without MSRvid", "SICK_train": "SICK train",
 }  # fmt: skip
 _COLLECTIONS = {"cacm": "CACM", "cisi": "CISI", "cranfield": "Cranfield", "npl": "NPL"}
+_PDF_TEXTS = {
+    "wordpipe": "paragraphs in reading order, headings, rows of tables; no headers and footers",
+    "pypdfium2": "characters in the order of the file",
+    "pypdf": "lines",
+    "pdfminer.six": "lines and boxes",
+}
 _GB = 1000
 _NUMBER = re.compile(r"[*+-]*[\d–]|$")
 
@@ -168,6 +174,22 @@ def tokens() -> str:
     )
     head = ["100 MB of Wikipedia", "train BPE", "train WordPiece", "encode BPE", "encode WordPiece"]
     return f"{table(head, rows)}\n\n{text} {source('tokens', found=found)}"
+
+
+def pdf_speed() -> str:
+    """Pages of PDF a second and core, beside other libraries."""
+    found = result("pdf_speed")
+    least = min(found["files"], key=lambda one: one["pages"] / one["seconds"]["wordpipe"])
+    rows = [
+        [f"{name} {found['libraries'][name]}", _PDF_TEXTS[name], f"{rate:,.0f}"]
+        for name, rate in found["pages_per_s"].items()
+    ]
+    text = (
+        f"{found['pages']:,} pages in {len(found['files'])} manuals, processor time of one core, the best of "
+        f"{found['repeats']} runs. wordpipe reads the slowest file, {least['name']}, at "
+        f"{least['pages'] / least['seconds']['wordpipe']:,.0f} pages a second. {source('pdf_speed', found=found)}"
+    )
+    return f"{table(['PDF', 'text', 'pages/s'], rows)}\n\n{text}"
 
 
 def exactness() -> str:
@@ -514,6 +536,7 @@ def demo() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
+    "pdf-speed": pdf_speed,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
     "model-speed": model_speed, "gpu-speed": gpu_speed, "embed": embed, "sentences": sentences, "retrieval": retrieval,
     "words-search": words_search, "search": search,
