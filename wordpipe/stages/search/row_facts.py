@@ -43,6 +43,7 @@ FILE_NAMES = "file_names"
 Doublings = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+_FILES = 1 << 12  # whose names are remembered
 _FIELDS = 8  # of which what is computed is remembered
 _MISSING = -1
 _DAY_US = 86_400_000_000
@@ -354,10 +355,16 @@ def texts_and_fields(texts: pa.Array, fields: "pa.LargeStringArray") -> pa.Struc
 
 def with_file_name(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row, or a hit, with the name of its file as its field `file`, where its words count; see `document_name`."""
+    name = _file_name(row.get("source") or "")
+    return {**row, "file": name} if name else {**row}
+
+
+@lru_cache(_FILES)
+def _file_name(source: str) -> str:
+    """Return what `document_name` says of a source: computed for each row of a log, it took most of the time of a phrase."""
     from wordpipe.corpus import document_name
 
-    name = document_name(row.get("source") or "")
-    return {**row, "file": name} if name else {**row}
+    return document_name(source)
 
 
 def field_columns(artifact: Artifact) -> "FieldColumns":
