@@ -280,6 +280,47 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
 
 
 @pytest.mark.oracle
+def test_ranges_and_values_are_chosen_by_keys_and_the_focus_stays(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&mix=0")
+    page.wait_for_selector("#filters .bins i")
+    assert "share: most texts" in page.locator("#filters .bins").get_attribute("aria-label")
+    page.get_by_label("share from").focus()
+    page.keyboard.type("1.5")
+    page.keyboard.press("Tab")
+    until(page, "location.search.includes('share')")
+    until(page, "document.querySelectorAll('#filters .bins .out').length > 0")
+    assert json.loads(page.evaluate("new URLSearchParams(location.search).get('f')")) == [["share", [1.5, None]]]
+    until(page, "document.activeElement.getAttribute('aria-label') === 'share to'")
+    page.keyboard.type("4")
+    page.keyboard.press("Enter")
+    until(page, "location.search.includes('1.5%2C4')")
+    until(page, "!document.querySelector('#results[aria-busy]')")
+    shares = [float(one.split()[-1]) for one in page.locator(".field", has_text="share").all_text_contents()]
+    assert shares
+    assert all(1.5 <= one <= 4 for one in shares)
+    page.reload()
+    page.wait_for_selector("#filters .bins i")
+    assert (page.get_by_label("share from").input_value(), page.get_by_label("share to").input_value()) == ("1.5", "4")
+    page.fill("[aria-label='share from']", "")
+    page.keyboard.press("Enter")
+    page.fill("[aria-label='share to']", "")
+    page.keyboard.press("Enter")
+    until(page, "!location.search.includes('f=')")
+    page = seen.go("/?index=hostile&q=salt")
+    page.wait_for_selector("#filters .find")
+    page.get_by_label("find a value of kind").focus()
+    page.keyboard.type("הירח")
+    until(page, "document.querySelectorAll('#filters section:has([aria-label$=kind]) li').length === 1")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    until(page, "location.search.includes('f=')")
+    until(page, "document.querySelectorAll('#filters input:checked').length === 1")
+    assert page.evaluate("document.activeElement.checked")
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
 def test_the_slider_goes_from_words_to_vectors(see):
     seen = see()
     page = seen.go("/?q=bees+find+home")
@@ -563,7 +604,7 @@ def test_a_model_goes_on_with_a_text(see):
 VIEWS = {
     "home": "/",
     "answers": "/?q=bees+find+home&mix=5",
-    "narrowed": '/?q=salt&f=[["lang","de"]]',
+    "narrowed": '/?q=salt&f=[["lang","de"],["share",[1,4]]]',
     "nothing": "/?q=salt&where=year+%3E+9999",
     "refused": "/?q=salt&where=nonsense",
     "like": "/?similar=3",

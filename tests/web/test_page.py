@@ -130,6 +130,16 @@ def test_home_says_what_is_searched_and_offers_queries(client, notes):
     assert "barrel" in salt.text
 
 
+def test_a_range_of_the_address_narrows_and_is_taken_back(client):
+    page = get(client, index="records", q="salt", f='[["year", [2000, 2010]], ["lang", "de"]]')
+    assert "from 2000 to 2010" in page.text
+    assert {"2002"} <= {*re.findall(r"year (\d+)", page.text)} <= {str(year) for year in range(2000, 2011)}
+    (back,) = [one["href"] for one in page.all("a", **{"aria-current": "true"}) if "lang" in one["href"]][:1]
+    assert "2010" not in Parsed(client.get(back.removeprefix(".")).text).text.partition("Filters")[2]
+    for wrong in ('[["year", [[1], 2]]]', '[["year", [1]]]', '[["year", {}]]'):
+        assert get(client, index="records", q="salt", f=wrong).all("li", **{"class": "hit"})
+
+
 def test_a_remark_offers_what_the_page_has(client):
     page = get(client, index="records", q="r-5")
     assert "this is the record with the id r-5; an exact search searches for the words" in page.text

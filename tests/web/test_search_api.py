@@ -5,8 +5,10 @@ import io
 import itertools
 import json
 import random
+from datetime import datetime
 from shutil import copytree
 
+import pyarrow as pa
 import pytest
 
 import wordpipe
@@ -275,9 +277,69 @@ def test_facets_count_the_answers_of_a_question(client):
     assert (unknown["among"], unknown["rows"]) == ("rows", 40)
 
 
+def test_numbers_and_dates_are_counted_in_bins_and_narrowed_by_ranges(serving, built, tmp_path):
+    """Each bin has as many rows as a condition on its ends finds, under the question and the other filters."""
+    rng = random.Random()
+    rows = [
+        {
+            "text": rng.choice(["salt water", "rust eats iron"]) + f" {number}",
+            "size": rng.choice([None, *range(-7, 60)]),
+            "share": round(rng.gauss(0, 3), 3),
+            "day": f"20{rng.randrange(10, 25)}-02-{rng.randrange(1, 29):02}",
+            "at": datetime(2024, rng.randrange(1, 13), 3, rng.randrange(24)),
+            "grade": rng.randrange(5),
+            "own": 7 * number,
+        }
+        for number in range(120)
+    ]
+    fields = ["size:int", "share:float", "day:date", "at", "grade:int", "own:int"]
+    wordpipe.ingest(pa.Table.from_pylist(rows), output=tmp_path / "corpus", metadata=fields)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index")
+    client = serving(tmp_path / "index")
+
+    def columns_of(**params):
+        found = client.get("/facets", params=params | ({"f": json.dumps(params["f"])} if "f" in params else {})).json()
+        return found["rows"], {column["name"]: column for column in found["columns"]}
+
+    _, columns = columns_of()
+    assert {name for name, column in columns.items() if "bins" in column} == {"size", "share", "day", "at"}  # no ids
+    assert all(5 <= len(columns[name]["bins"]) <= 23 for name in ("size", "share", "day", "at"))
+    chosen = [["size", [0, 40]], ["size", None], ["day", ["2012-02-01", None]]]
+    n, columns = columns_of(q="salt", f=chosen)
+    others = {"size": "day >= '2012-02-01'", "day": "(size between 0 and 40 or size is null)"}
+    with wordpipe.open(tmp_path / "index") as opened:
+
+        def count(condition):
+            return opened.count("salt", where=condition, mode="lexical")
+
+        assert n == count(" and ".join(others.values()))
+        for name in ("size", "share", "day", "at"):
+            bins, under = columns[name]["bins"], others.get(name, " and ".join(others.values()))
+            assert sum(one["count"] for one in bins) == count(f"{name} is not null and {under}")
+            for one in bins:
+                below = "<=" if name in ("size", "day") or one is bins[-1] else "<"
+                said = f"{name} >= '{one['from']}' and {name} {below} '{one['to']}'"
+                assert count(f"{said} and {under}") == one["count"], (name, one)
+    reply = client.get("/search", params={"f": json.dumps([["at", [None, "2024-06-03"]]]), "k": 200, "format": "json"})
+    assert {hit["metadata"]["at"][5:7] for hit in reply.json()["hits"]} == {f"{n:02}" for n in range(1, 7)}
+
+
+def test_values_of_a_column_are_found_by_what_they_contain(client):
+    params = {"column": "lang", "find": "E", "index": "records", "f": json.dumps([["lang", "it's"]])}
+    (column,) = client.get("/facets", params=params).json()["columns"]
+    assert column["values"] == [{"value": one, "count": 10} for one in ("de", "en", "it's")]  # chosen ones in any case
+    assert column["distinct"] == 2
+    reply = client.get("/facets", params={"column": "lung", "index": "records"})
+    assert (reply.status_code, "lang" in reply.text) == (400, True)
+
+
 @pytest.mark.parametrize(
     "chosen",
     [
+        '[["year", [null, null]]]',
+        '[["year", [1, 2, 3]]]',
+        '[["year", [1, [2]]]]',
+        '[["year", [true, 2]]]',
         "[",
         "{}",
         "3",

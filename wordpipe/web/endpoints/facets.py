@@ -4,11 +4,15 @@ Of a column of text or of true and false, and of whole numbers with few values, 
 first; of lists their items. Text columns that hold prose, and ours (text, title, line, row), have no values worth a filter
 and are only named.
 
-Values that were chosen are alternatives within a column, and all columns must fit. The values of a column are counted under
-what was chosen in the *other* columns, so that a further alternative can be chosen by its count.
+Numbers, dates and times with more than a few values are also counted in bins of equal width between their ends.
+
+Values that were chosen, and ranges `[from, to]`, are alternatives within a column, and all columns must fit. The values of a
+column are counted under what was chosen in the *other* columns, so that a further alternative can be chosen by its count.
 """
 
 import json
+import math
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
@@ -25,7 +29,7 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenIndex
 
 Chosen = Sequence[tuple[str, Any]]
-"""Chosen values: name of a column, value (None: rows without one)."""
+"""Chosen values: name of a column, value (None: rows without one) or range (from, to), of which one end may be None."""
 Mask = npt.NDArray[np.bool_]
 
 _MAX_CHOSEN = 64
@@ -34,18 +38,21 @@ _MAX_CHARS = 200  # of a value: longer ones are prose, and not listed
 _FEW = 8  # values that are worth a choice however seldom each comes
 _OFTEN = 3  # rows that more values must have in the mean
 _NOT_COUNTED = {"text", "title", "row", "line", "id", "doc_id", "sentence_id", "see_also", "anchor", "vector", "word"}
+_BINS = 20  # of a column that is ordered, about
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
 
 def chosen_values(given: Any) -> Chosen:
-    """Return the values chosen in facets: `[["lang", "de"], …]`, as JSON or as its text.
+    """Return the values chosen in facets: `[["lang", "de"], ["year", [1990, null]], …]`, as JSON or as its text.
 
     Raises:
         ConfigError: it is no such list.
     """
     try:
         pairs = json.loads(given) if isinstance(given, str) else given
-        found = [(name, value) for name, value in pairs if isinstance(name, str) and not isinstance(value, list | dict)]
+        read = [(name, tuple(value) if _is_range(value) else value) for name, value in pairs if isinstance(name, str)]
+        found = [(name, value) for name, value in read if not isinstance(value, list | dict)]
     except (ValueError, TypeError, RecursionError):
         found, pairs = [], [None]
     if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
@@ -54,6 +61,14 @@ def chosen_values(given: Any) -> Chosen:
             "the value is not a list of pairs of column and value", where="f", got=str(given)[:60], expected=expected
         )
     return found
+
+
+def _is_range(value: Any) -> bool:
+    """True if a chosen value is a range: two ends, one of which may be open."""
+    ends = value if isinstance(value, list) and len(value) == 2 else [None]
+    return any(one is not None for one in ends) and all(
+        one is None or (isinstance(one, str | int | float) and not isinstance(one, bool)) for one in ends
+    )
 
 
 def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str | None:
@@ -66,16 +81,29 @@ def condition(chosen: Chosen, lists: set[str], more: str | None = None) -> str |
 
     >>> condition([("lang", "it's"), ("tags", "a"), ("tags", None)], {"tags"}, "year > 2000")
     '("lang" = \'it\'\'s\') and (\'a\' in "tags" or "tags" is null) and (year > 2000)'
+    >>> condition([("year", (1990, None)), ("day", ("2024-01-01", "2024-02-01"))], set())
+    '("day"::date >= \'2024-01-01\' and "day"::date <= \'2024-02-01\') and ("year" >= 1990)'
     """
     parts = []
     for name, values in _by_column(chosen).items():
         column = quoted(name, '"')
         said = [
-            f"{column} is null" if one is None else f"{_literal(one)} in {column}" if name in lists
+            f"{column} is null" if one is None else _between(column, one) if isinstance(one, tuple)
+            else f"{_literal(one)} in {column}" if name in lists
             else f"{column} = {_literal(one)}" for one in values
         ]  # fmt: skip
         parts.append(f"({' or '.join(said)})")
     return " and ".join([*parts, f"({more})" if parts else more] if more else parts) or None
+
+
+def _between(column: str, ends: Sequence[Any]) -> str:
+    """Return the condition that the values of a column are in a chosen range; a day as its end is the whole day."""
+    said = zip((">=", "<="), ends, strict=True)
+    is_of_days = any(isinstance(end, str) and _DAY.fullmatch(end) for end in ends)
+    parts = [
+        f"{column}{'::date' if is_of_days else ''} {than} {_literal(end)}" for than, end in said if end is not None
+    ]
+    return " and ".join(parts)
 
 
 def column_types(opened: OpenIndex) -> dict[str, pa.DataType]:
@@ -121,8 +149,9 @@ class Facets:
         }
 
     def count(
-        self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int
-    ) -> dict[str, Any]:
+        self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int, *,
+        only: str = "", find: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the facets: columns that a condition may name, with their values and counts.
 
         Args:
@@ -131,13 +160,15 @@ class Facets:
             chosen: values that were chosen.
             question: only rows that hold a word of it are counted, unless no row holds any.
             n_values: values of a column, at most; chosen ones are named besides.
+            only: the name of the one column that is wanted; empty: all.
+            find: a text that the values listed contain, in whatever case.
 
         Returns:
             rows (how many fit all that was chosen), total (how many there are), among (matches, where only rows with a word of
             the question count; else rows) and columns: each has name (as a condition names it), type, values ([{value,
             count}], the most frequent first), distinct (how many values are left; None where they are not counted), missing
             (how many of these rows have none), filter (whether it is worth choosing from), and least and largest of all rows
-            where it is ordered.
+            where it is ordered, with bins ([{from, to, count}]) if a range of it is worth choosing.
 
         Raises:
             ConfigError: the condition, or a chosen value, does not fit the columns.
@@ -152,21 +183,25 @@ class Facets:
             left = left & mask
         is_all = bool(left.all())
         columns = []
+        if only and only not in self._columns:
+            raise ConfigError("there is no such column", where="column", got=only, expected=", ".join(self._columns))
         for name, column in self._columns.items():
+            if only not in ("", name):
+                continue
             counted = left
             if name in fits:
                 counted = every
                 for other, mask in fits.items():
                     counted = counted if other == name else counted & mask
-            wanted = [value for one, value in chosen if one == name]
-            columns.append({"name": name, **column.found(None if is_all else counted, wanted, n_values)})
+            wanted = [value for one, value in chosen if one == name and not isinstance(value, tuple)]
+            columns.append({"name": name, **column.found(None if is_all else counted, wanted, n_values, find)})
         among = "rows" if holding is None else "matches"
         return {"rows": int(left.sum()), "total": len(opened), "among": among, "columns": columns}
 
     def _fitting(self, opened: OpenIndex, name: str, values: Sequence[Any]) -> Mask:
-        """Return (N,) the rows that have one of these values of a facet."""
+        """Return (N,) the rows that have one of these values of a facet, or are in one of these ranges."""
         column = self._columns.get(name)
-        if column is not None and column.is_counted:
+        if column is not None and column.is_counted and not any(isinstance(value, tuple) for value in values):
             return column.having(values, len(opened))
         said = condition([(name, value) for value in values], list_columns(opened))
         mask = opened.allowed(QueryOptions(where=said))
@@ -187,12 +222,14 @@ class _Column:
         self._values: list[Any] = []
         self._codes, self._rows_of = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self._is_list, self.is_counted = pa.types.is_list(field.type), False
+        self._edges, self._bins = list[tuple[Any, Any]](), np.zeros(0, np.uint8)  # 0: no bin
         if values is None:
             return
         if any(is_ordered(field.type) for is_ordered in _ORDERED) and len(values) > values.null_count:
             ends = pc.min_max(values).as_py()
             self._ends = {"least": ends["min"], "largest": ends["max"]}
         items = field.type.value_type if self._is_list else field.type
+        self._edges, self._bins = _binned(values)
         self.is_counted = not pa.types.is_floating(items) and not pa.types.is_nested(items) and self._number(values)
 
     def _number(self, values: pa.ChunkedArray) -> bool:
@@ -234,7 +271,7 @@ class _Column:
         mask[self._rows_of[has]] = True
         return mask
 
-    def found(self, counted_N: Mask | None, chosen: Sequence[Any], n_values: int) -> dict[str, Any]:
+    def found(self, counted_N: Mask | None, chosen: Sequence[Any], n_values: int, find: str) -> dict[str, Any]:
         """Return a facet: the facts about the column, its values counted over some rows, or all."""
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
@@ -244,7 +281,9 @@ class _Column:
             else:
                 counts = self._counts(self._codes[counted_N[self._rows_of] if self._is_list else counted_N])
             of_values = [*zip(self._values, counts[1:].tolist(), strict=True)]
-            order = sorted((one for one in of_values if one[1]), key=lambda one: (-one[1], *_place(one[0])))
+            text = find.casefold()
+            some = (one for one in of_values if one[1] and (not text or text in str(_as_json(one[0])).casefold()))
+            order = sorted(some, key=lambda one: (-one[1], *_place(one[0])))
             values = [(_as_json(value), count) for value, count in order if not _is_prose(value)][:n_values]
             named = {value for value, _ in values}
             kept = {_as_json(value): count for value, count in of_values}
@@ -258,6 +297,14 @@ class _Column:
             }
         else:
             found |= {"values": [], "distinct": None, "missing": self._missing, "filter": False}
+        if self._edges:
+            own = np.bincount(
+                self._bins if counted_N is None else self._bins[counted_N], minlength=len(self._edges) + 1
+            )
+            found["bins"] = [
+                {"from": _as_json(low), "to": _as_json(high), "count": n}
+                for (low, high), n in zip(self._edges, own[1:].tolist(), strict=True)
+            ]
         return found | (self._ends or {})
 
     def _counts(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
@@ -271,6 +318,67 @@ class _Column:
         if not listed or len(own) + bool(counts[0]) < 2 or own.max() < 2:
             return False
         return len(own) <= _FEW or int(own.sum()) >= _OFTEN * len(own)
+
+
+def _binned(values: pa.ChunkedArray) -> tuple[list[tuple[Any, Any]], npt.NDArray[np.uint8]]:
+    """Part the values of a facet's column into bins: their edges, (from, to), and the number of each row's bin, 0 for none.
+
+    There are none where a range is not worth choosing: of a few values, and of whole numbers that all differ, as ids do.
+    Whole numbers and days reach up to `to`, others stay below it.
+    """
+    none, kind = (list[tuple[Any, Any]](), np.zeros(0, np.uint8)), values.type
+    is_whole, is_day = pa.types.is_integer(kind), pa.types.is_date(kind)
+    is_time = pa.types.is_timestamp(kind)
+    if not (is_whole or is_day or is_time or pa.types.is_floating(kind)):
+        return none
+    # numbers, of which those that are none are left out
+    try:
+        days = values.cast(pa.date32()).cast(pa.int32()) if is_day else values
+        plain = days.cast(pa.int64() if is_whole or is_day or is_time else pa.float64())
+    except pa.ArrowInvalid:  # beyond 63 bits
+        return none
+    has_N = ~np.asarray(plain.is_null().combine_chunks())
+    numbers_N = plain.fill_null(0).to_numpy()
+    has_N &= np.isfinite(numbers_N)
+    own = np.unique(numbers_N[has_N])
+    if len(own) <= _FEW or (is_whole and len(own) == int(has_N.sum())):
+        return none
+    # edges
+    least, largest = own[0].item(), own[-1].item()
+    raw = (largest - least) / _BINS
+    if not math.isfinite(raw) or not raw:
+        return none
+    step = _round_step(raw) if not (is_day or is_time) else max(1, math.ceil(raw))
+    if is_whole or is_day or is_time:
+        step = max(1, round(step))
+        start = least if is_day or is_time else least // step * step
+        edges = [*range(start, largest + 1, step)]
+    else:
+        start = math.floor(least / step)
+        edges = [float(f"{(start + place) * step:.12g}") for place in range(int(largest / step - start) + 2)]
+        edges = [*(edge for edge in edges if edge <= largest)]
+        edges[0] = min(edges[0], least)
+    bins_N = np.where(has_N, np.searchsorted(np.array(edges), numbers_N, side="right"), 0).astype(np.uint8)
+    # as values of the column
+    ends = [*edges[1:], edges[-1] + step]
+    if is_day or is_time:
+        back = pa.array([*edges, *(min(end - is_day, largest) for end in ends)], pa.int64())
+        shown = (back.cast(pa.int32()).cast(pa.date32()) if is_day else back.cast(kind)).to_pylist()
+        return [*zip(shown[: len(edges)], shown[len(edges) :], strict=True)], bins_N
+    return [
+        (low, high - is_whole if is_whole else float(f"{high:.12g}")) for low, high in zip(edges, ends, strict=True)
+    ], bins_N
+
+
+def _round_step(raw: float) -> float:
+    """Return the next of 1, 2, 5, 10, 20, … for the width of bins of a facet.
+
+    >>> [_round_step(raw) for raw in (0.3, 3, 7)]
+    [0.5, 5, 10]
+    """
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(one for one in (1, 2, 5, 10) if one * power >= raw * (1 - 1e-9)) * power
+    return int(step) if step >= 1 else step
 
 
 def _is_prose(value: Any) -> bool:

@@ -93,7 +93,7 @@ _COLUMN = fields(
         "name": TEXT, "type": TEXT, "values": listing(fields({"value": ANY, "count": WHOLE})), "distinct": maybe(WHOLE),
         "missing": maybe(WHOLE), "filter": FLAG,
     },
-    {"least": ANY, "largest": ANY},
+    {"least": ANY, "largest": ANY, "bins": listing(fields({"from": ANY, "to": ANY, "count": WHOLE}))},
 )  # fmt: skip
 _FACETS = Answer("Facets", fields({
     "index": TEXT, "digest": TEXT, "where": maybe(TEXT), "rows": WHOLE, "total": WHOLE,
@@ -150,7 +150,7 @@ def _hits_param(text: str = "maximum number of hits") -> Any:
 def _chosen_param() -> Any:
     """Declare the parameter `f`, the chosen values of filters."""
     return param(
-        (), 'keep only rows with these column values, for example [["lang", "de"], ["lang", "en"]]',
+        (), 'keep only rows with these column values, or ranges, for example [["lang", "de"], ["year", [1990, null]]]',
         check=lambda given, _: chosen_values(given), schema={"type": ["string", "array"]},
     )  # fmt: skip
 
@@ -311,6 +311,8 @@ class FacetsOf(Endpoint):
     f: Chosen = _chosen_param()
     options: QueryOptions = inline("where", where=_WHERE)
     values: int = param(20, "maximum number of values listed for each field", ge=1, le=_FACET_VALUES)
+    column: str = param("", "only this field")
+    find: str = param("", "list only values that contain this text", check=checked_query, schema=TEXT)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
@@ -320,7 +322,8 @@ class FacetsOf(Endpoint):
             raise ConfigError("a words artifact has no fields", where=at.served.name, expected="an index")
         facets = at.generation.remember("facets", lambda: Facets(opened))
         where = asked.options.where
-        counts = [facets.count(opened, where, asked.f, one.q or None, asked.values) for one in items]
+        only = {"only": asked.column, "find": asked.find}
+        counts = [facets.count(opened, where, asked.f, one.q or None, asked.values, **only) for one in items]
         return [{"where": where, **found} for found in counts]
 
 

@@ -1,9 +1,9 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
 Its parameters are `q`, or `similar` (a row), or `similar_id` (the id of a record); `index`, `k`, `mix` (auto, or 0, words
-alone, to 10, vectors alone), `docs` (1: one row of each document), `where` (a condition), `f`: chosen values as JSON,
-[["lang", "de"], …], of which those of one column are alternatives; and what weighs the rows, `newer_better`, `half_life`,
-`boost`, or takes the question as it is typed, `exact`. The script knows the same.
+alone, to 10, vectors alone), `docs` (1: one row of each document), `where` (a condition), `f`: chosen values and ranges as
+JSON, [["lang", "de"], ["year", [1990, null]], …], of which those of one column are alternatives; and what weighs the rows,
+`newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`. The script knows the same.
 """
 
 import json
@@ -131,7 +131,16 @@ def read_chosen(text: str) -> Chosen:
     good = isinstance(pairs, list) and all(
         isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in pairs
     )
-    return [(name, value) for name, value in pairs if not isinstance(value, (list, dict))][:_MAX_CHOSEN] if good else []
+    if not good:
+        return []
+    read = [(name, tuple(value) if isinstance(value, list) else value) for name, value in pairs]
+    plain = [one for one in read if not any(isinstance(part, (list, dict)) for part in [one[1], *_ends(one[1])])]
+    return [one for one in plain if len(_ends(one[1])) in (0, 2)][:_MAX_CHOSEN]
+
+
+def _ends(value: Any) -> tuple[Any, ...]:
+    """Return the ends of a range chosen in the search view; none of a value."""
+    return value if isinstance(value, tuple) else ()
 
 
 async def _hits(
@@ -416,6 +425,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
     for column in sorted(columns, key=lambda one: one["name"] == "source"):
         values = {one["value"]: one["count"] for one in column["values"]}
         taken = {value for name, value in chosen if name == column["name"]}
+        values |= {value: None for value in taken if isinstance(value, tuple)}
         if column["missing"] or None in taken:
             values[None] = column["missing"] or 0
         if not (column["filter"] or taken):
@@ -423,16 +433,20 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
         # a link for each value: chosen it is taken back
         items, names = [], {}
         if column["name"] == "source":
-            paths = [str(value) for value in values if value is not None]
+            paths = [value for value in values if isinstance(value, str)]
             names = dict(zip(paths, distinct_names(paths), strict=True))
         for value, count in values.items():
             pair = (column["name"], value)
             pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
             shown = NO_VALUE if value is None else _short(names.get(value, value))
+            if isinstance(value, tuple):
+                shown = " ".join(
+                    f"{end} {one}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
+                )
             text = [
                 tag("bdi", shown, class_="value", title=str(value)[:300] if value in names else None),
-                tag("span", f"{count:,}", class_="count"),
+                tag("span", f"{count:,}", class_="count") if count is not None else None,
             ]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))

@@ -1,8 +1,8 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {get, make, problem, shown, text, distinctNames} from "./dom.js";
-import {drawFilters, VALUES} from "./filters.js";
+import {drawFilters, FOUND, VALUES} from "./filters.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {exported, facets, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {exported, facets, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
@@ -104,7 +104,7 @@ function search(view) {
   async function count(asked, signal, isWanted) {
     try {
       const found = await get("./facets", facets(asked, VALUES), signal);
-      if (isWanted()) drawFilters(filters, found, asked, choose);
+      if (isWanted()) drawFilters(filters, found, asked, {choose, range, find});
       return found;
     } catch (error) {
       return error;
@@ -116,6 +116,15 @@ function search(view) {
     const others = state.f.filter(([one, other]) => one !== name || other !== value);
     change({f: others.length < state.f.length ? others : [...state.f, [name, value]]});
   }
+
+  // From one end to the other, of which a blank one is open; a column has one range.
+  function range(name, low, high) {
+    const others = state.f.filter(([one, value]) => one !== name || !isRange(value));
+    change({f: low === null && high === null ? others : [...others, [name, [low, high]]]});
+  }
+
+  // The values of a column that contain a text.
+  const find = (name, text) => get("./facets", {...facets(state, FOUND), column: name, find: text}, giveUp.signal).then((found) => found.columns[0]);
 
   // What the form says of the state; the field is left alone while one types.
   function show() {

@@ -17,16 +17,18 @@ export function read(search) {
   };
 }
 
-// Chosen values of filters, [["lang", "de"], …]; what is no such list chooses nothing.
+// Chosen values of filters, and ranges, [["lang", "de"], ["year", [1990, null]], …]; what is no such list chooses nothing.
 function chosen(written) {
   try {
     const pairs = JSON.parse(written || "[]");
     const good = Array.isArray(pairs) && pairs.every((one) => Array.isArray(one) && one.length === 2 && typeof one[0] === "string");
-    return good ? pairs.filter((one) => typeof one[1] !== "object" || one[1] === null).slice(0, 64) : [];
+    return good ? pairs.filter(([, value]) => typeof value !== "object" || value === null || (isRange(value) && value.length === 2)).slice(0, 64) : [];
   } catch {
     return [];
   }
 }
+
+export const isRange = (value) => Array.isArray(value);
 
 // The URL of a state, from the page on, which may have a prefix; what is as it is by itself is left out, the index where it is the only one.
 export function url(state, only) {
