@@ -184,7 +184,9 @@ class Facets:
         is_all = bool(left.all())
         columns = []
         if only and only not in self._columns:
-            raise ConfigError("there is no such column", where="column", got=only, expected=", ".join(self._columns))
+            raise ConfigError(
+                "the index has no column of this name", where="column", got=only, expected=", ".join(self._columns)
+            )
         for name, column in self._columns.items():
             if only not in ("", name):
                 continue
