@@ -193,8 +193,9 @@ def notes(serving, records, tmp_path_factory):
 
 def test_a_place_is_whole_and_unknown_words_are_named(notes, cli):
     found = notes[0].post("/mcp", json=called("search", query="tides xylomorph")).json()["result"]
-    (answer,) = found["structuredContent"]["answers"]
+    answer, by_file_name = found["structuredContent"]["answers"]
     assert answer["place"] == "notes/sea/tides.md#high-water:7"
+    assert by_file_name["place"].startswith("notes/sea/tides.md#the-sea")
     assert answer["place"] in cli("query", notes[2], "tides").out
     assert found["structuredContent"]["unknown"] == {"xylomorph": []}
     assert "unknown word: xylomorph" in found["content"][0]["text"]
