@@ -402,7 +402,7 @@ def test_the_index_stays_in_the_address(see):
     page.fill("#q", "salt note")
     until(page, "location.search.includes('salt+note')")
     assert "index=hostile" in page.url
-    page.locator("#filters input").first.check()
+    page.locator("#filters input[type=checkbox]").first.check()
     until(page, "location.search.includes('f=')")
     assert "index=hostile" in page.url
     page.reload()
@@ -501,9 +501,11 @@ def test_back_goes_to_the_last_question(see):
     page.keyboard.press("Control+a")
     page.keyboard.type("bees find home", delay=5)
     until(page, "location.search.includes('bees+find+home')")
+    page.locator(HITS, has_text="Bees").first.get_by_role("button", name="why").first.focus()
     page.go_back()
     until(page, "location.search.includes('salt+draws')")
     until(page, "document.querySelector('#q').value === 'salt draws'")
+    until(page, "document.activeElement.matches('li.hit')")  # what had the focus is gone, and the focus is not lost
     page.go_back()
     until(page, "!location.search.includes('q=')")
 

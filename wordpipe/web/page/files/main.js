@@ -81,23 +81,29 @@ function search(view) {
       if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
         const error = await counted;
         if (error instanceof Error) throw error;
-        return mine === number && rest();
+        return mine === number && keepFocus(rest);
       }
       const [path, params] = request(asked);
       const found = await get(path, params, signal);
       if (mine !== number) return;
-      draw(found, asked, path, params);
+      keepFocus(() => draw(found, asked, path, params));
       const facts = asked.docs ? null : await counted;
       if (mine === number && facts && !(facts instanceof Error)) status.querySelector(".n-answers").textContent = numberOf(found, facts, asked);
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
       status.textContent = "";
-      list.replaceChildren(problem(error, ask), ...widen(asked));
-      results.replaceChildren(status, list);
+      keepFocus(() => (list.replaceChildren(problem(error, ask), ...widen(asked)), results.replaceChildren(status, list)));
     } finally {
       clearTimeout(slow);
       if (mine === number) results.removeAttribute("aria-busy");
     }
+  }
+
+  // Answers take the place of others: what had the focus among these gives it to the first of the new ones, or to the field.
+  function keepFocus(redraw) {
+    const had = results.contains(document.activeElement);
+    redraw();
+    if (had && !results.contains(document.activeElement)) (results.querySelector("li.hit") ?? field).focus();
   }
 
   // The filters, with how many of the answers have each value; gives the counts, or what went wrong, which the answer says, too.
