@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         field_kind,
         field_mask,
         fields_of_clause,
+        may_lack_words,
         remarks_on_fields,
         rows_matching,
     )

@@ -261,6 +261,15 @@ def _different(values: pa.ChunkedArray) -> list[str]:
     return [] if pa.types.is_list(values.type) else [value or "" for value in values.unique().to_pylist()]
 
 
+def may_lack_words(clause: Clause) -> bool:
+    """True if rows can meet a clause without a word of its own: by a field, or by what they do not contain."""
+    if isinstance(clause, AllOf):
+        return all(map(may_lack_words, clause.parts))
+    if isinstance(clause, AnyOf):
+        return any(map(may_lack_words, clause.parts))
+    return isinstance(clause, FieldIs | Not)
+
+
 def fields_of_clause(clause: Clause) -> tuple[str, ...]:
     """Return the names of the fields that a clause speaks of, each once."""
     return tuple(dict.fromkeys(one.name for one, _ in _fields_in(clause)))

@@ -115,12 +115,12 @@ def _answers_of(
 def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
     """Say of each hit of a query by words, or by words and vectors, whether it fulfils the query: `related` true or false.
 
-    It does if it contains half of the words of the query, each word by its idf: see `RELATED`.
+    It does if it contains half of the words of the query, each word by its idf: see `RELATED`; and where operators say it all.
     """
     rows_R = np.array([hit["row"] for hit in hits], np.int64)
     shares_R = lexical.shares_of_words(asked.words, rows_R, asked.prefixes)
     for hit, share in zip(hits, shares_R.tolist(), strict=True):
-        hit["related"] = share >= RELATED - _ROUNDING
+        hit["related"] = asked.takes_all or share >= RELATED - _ROUNDING
 
 
 def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
@@ -146,6 +146,8 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
 
 def rows_holding(lexical: LexicalIndex, asked: Asked) -> Mask | None:
     """Return the rows that have a word of a query, or come first whatever they have, (N,); None where there are none."""
+    if asked.takes_all:
+        return asked.rows
     held_N = lexical.holding(asked.words, asked.prefixes)
     return held_N if asked.first is None else asked.first if held_N is None else held_N | asked.first
 
@@ -158,6 +160,17 @@ def with_first(lexical: LexicalIndex, asked: Asked, found: Hits, allowed: Mask |
     others = found.where(~np.isin(found.rows, rows_R))
     scores_R = scores_of_words(lexical, asked, rows_R)
     return Hits(np.concatenate([rows_R, others.rows]), np.concatenate([scores_R, others.scores]))
+
+
+def with_all(asked: Asked, found: Hits, allowed: Mask | None) -> Hits:
+    """Return the hits of a query, then the rows without a word of it that its operators allow."""
+    if not asked.takes_all or asked.rows is None:
+        return found
+    others_N = asked.rows.copy() if allowed is None else asked.rows & allowed
+    others_N[found.rows] = False
+    others_R = np.flatnonzero(others_N)
+    scores = np.concatenate([found.scores, np.zeros(len(others_R), found.scores.dtype)])
+    return Hits(np.concatenate([found.rows, others_R]), scores)
 
 
 def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats:

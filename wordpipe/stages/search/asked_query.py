@@ -26,6 +26,7 @@ from wordpipe.search import (
     fields_of_clause,
     folded,
     is_sure,
+    may_lack_words,
     names_in,
     read_question,
     remarks_on_fields,
@@ -60,6 +61,7 @@ class Asked:
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     first: Mask | None = None  # (N,) those of them that come before all others, whatever their scores; None: none
+    takes_all: bool = False  # every row that the operators allow is an answer, also one without a word
     lexical: LexicalIndex | None = None  # of the index, with the names of the query; None: the query has no names
     is_whole: bool = False  # the words are parts of one name, which may stand in no text by themselves
     corrected: Mapping[str, str] = field(default_factory=dict)  # misspelt word → the word that was searched for
@@ -152,9 +154,10 @@ class AskedRows:
         remarks += about_names
         said = (*question.remarks, *remarks)
         named = None if lexical is self.lexical else lexical
-        fields = () if question.clause is None else fields_of_clause(question.clause)
+        fields = () if (clause := question.clause) is None else fields_of_clause(clause)
         return Asked(
             text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said, fields=fields,
+            takes_all=clause is not None and fixed.issuperset(words.lower().split()) and may_lack_words(clause),
             is_of_any=question.clause is None and len([*filter(self.lexical.analyser, words.split())]) > 1,
         )  # fmt: skip
 

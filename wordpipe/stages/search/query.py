@@ -40,6 +40,7 @@ from wordpipe.stages.search.answer_list import (
     matching_rows,
     rows_holding,
     sorted_answers,
+    with_all,
     with_first,
 )
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryResult, choose_modes
@@ -211,6 +212,8 @@ class OpenTextIndex(OpenIndex):
         if asked[0].first is not None:  # which is asked alone
             firsts = with_first(self.lexical_of(asked[0]), asked[0], found[0], self.allowed(options))
             found = [firsts.first(k + options.offset)]
+        if asked[0].takes_all and options.mode != "dense" and options.min_score is None:
+            found = [with_all(asked[0], found[0], self.allowed(options)).first(k + options.offset)]
         hits = self.rows_of(found, options.offset)
         for one, choice, own in zip(asked, chosen, hits, strict=True):
             if choice.mode != "dense":
