@@ -142,6 +142,7 @@ SETTINGS = {
     ),
     "apt/main.sources": "Types: deb\nURIs: mirror\n",
     "web.service": "[Unit]\nDescription=The web server\n",
+    "hosts.csv": "text,city,since\nThe host of the town hall,Oslo,2019\n",  # whose fields the others lack
 }
 
 

@@ -327,7 +327,7 @@ def _named_values(values: Mapping[str, Any], shown: Sequence[str], within: str =
     for name, value in values.items():
         if name in shown:
             named = [*_named_values(value, shown, f"{within}{name}.")] if isinstance(value, dict) else []
-            yield from named or [(within + name, value)]
+            yield from named or [(within + name, value)] * (value is not None)
 
 
 def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple[str, "Passage"]:

@@ -74,7 +74,8 @@ class PassageFinder:
         stands in the text.
         """
         text, name = str(hit.get("text") or ""), _PACKED.sub("", str(hit.get("source") or "").rpartition("/")[2])
-        if "\n" not in text or hit.get("metadata") or hit.get("anchor") or not _is_of_lines(name):
+        is_record = any(value is not None for value in (hit.get("metadata") or {}).values())
+        if "\n" not in text or is_record or hit.get("anchor") or not _is_of_lines(name):
             return None
         places = [*self._quick_places(text)]
         marks = best_passage(text, places, self._weights, _NEAR_CHARS).marks
