@@ -116,14 +116,6 @@ def test_records_of_one_id_and_text_are_told_apart_by_their_other_fields(
     assert shown.count("Der Fluss") == 1  # a title that is the text stands there once
 
 
-def test_an_id_that_somebody_named_belongs_to_one_record(cli, tmp_path):
-    (tmp_path / "loans.csv").write_text("id,titel,borrower\nB1,Die Wälder,Huber\nB1,Die Wälder,Maier\n")
-    result = cli("ingest", tmp_path / "loans.csv", "-o", tmp_path / "corpus", "--id-field", "id")
-    assert result.code == 3
-    assert "loans.csv, line 3" in result.err
-    assert "line 2" in result.err
-
-
 def test_a_project_of_titles_has_their_field_as_the_title(cli, tmp_path, monkeypatch):
     rows = "".join(f"{n},A book about lamp {n} and its shadow,Art,{1900 + n}\n" for n in range(30))
     (tmp_path / "books.csv").write_text("id,title,subject,year\n" + rows)

@@ -157,10 +157,10 @@ def test_a_column_that_holds_this_and_that_changes_no_other(here, name, index):
     with pytest.warns(
         wordpipe.WordpipeWarning, match="records without the field 'text' were skipped; the first one is at memory:2"
     ):
-        alone = counts_of(frame, empty_text="skip")
+        alone = counts_of(frame, empty_text="skip", id_field="id")
     before = rows_of()
     with pytest.warns(wordpipe.WordpipeWarning, match="several types|without the field 'text'"):
-        beside = counts_of(frame.assign(**{name: MIXED[name]}), empty_text="skip")
+        beside = counts_of(frame.assign(**{name: MIXED[name]}), empty_text="skip", id_field="id")
     after = rows_of()
     assert alone["documents_dropped_no_text"] == beside["documents_dropped_no_text"] == 1
     assert [{key: row[key] for key in before[0]} for row in after] == before

@@ -32,7 +32,10 @@ def record(i, *, ids=False):
 
 
 def made(folder, records=None, **settings):
-    wordpipe.ingest(records or [record(i) for i in range(120)], output=folder / "corpus", text_b="text_b", valid=0.2)
+    named = {"id_field": "id"} if records and "id" in records[0] else {}
+    wordpipe.ingest(
+        records or [record(i) for i in range(120)], output=folder / "corpus", text_b="text_b", valid=0.2, **named
+    )
     wordpipe.tokenize(folder / "corpus", output=folder / "tokens", vocab_size=300, **settings)
     return folder / "tokens"
 
@@ -162,7 +165,7 @@ def test_a_corpus_with_other_rows_is_refused(tokens, tmp_path):
 
 
 def test_other_tasks_of_the_same_texts_are_another_training(tmp_path):
-    """Records with an id are known by it: their fields are in no digest of the tokens, and still decide."""
+    """Records with an id that was named are known by it: their fields are in no digest of the tokens, and still decide."""
     recipes = []
     for task in ("a: ", "b: "):
         tokens = made(tmp_path, [record(i, ids=True) | {"task": task} for i in range(40)])

@@ -37,7 +37,9 @@ class Record:
     # offset in the text → line of the source, ascending, where a parser of markup made the text
     places: Sequence[tuple[int, int]] = ()
     is_pair: bool = False  # it has a second text, and is one row of the corpus
-    beside: str = ""  # what a record says beside its text: another that says the same is the same record
+    beside: str = (
+        ""  # what a record without an id that was named says beside its text: another that says the same is the same
+    )
     keeps_empty: bool = False  # without a text it is a document nevertheless, as its fields say something
 
     def lines_from(self, offset: int, line: int, texts: Iterable[str]) -> Iterator[int]:
@@ -303,7 +305,7 @@ _SENTENCES_AT_ONCE = 512  # sentences added to it at a time
 class Document:
     """A text of the corpus: one that was kept, with its id and its split."""
 
-    # BLAKE3 of the text, of a pair's second text, and of what a record says beside it, first 80 bits, in hex
+    # BLAKE3 of the text, of a pair's second text, and of `Record.beside`, first 80 bits, in hex
     doc_id: str
     split: str  # train, valid or test
     record: Record  # text, title, source, line and fields, cleaned
@@ -384,7 +386,7 @@ def document_of(
         second = record.own["text_b"].encode()
         digest = blake3(data + b"\0" + second).digest(DIGEST_BYTES)  # no text has a NUL
         size += len(second)
-    # duplicates: known by the text, the id and all other fields
+    # duplicates: known by the text, and by an id that was named or all other fields
     if record.beside:
         digest = record_key(record.beside, digest)
     own_id = record.own.get("record_id")

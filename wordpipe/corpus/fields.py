@@ -265,9 +265,10 @@ class Fields:
             values = {name: self._convert(values.get(name), kind, name, line) for name, kind in casts}
         else:
             values = {name: value for name, value in values.items() if name not in self._taken}
-        # a record is told from others of the same text by all that stands beside
+        # a record is told from others of the same text by all that stands beside, or by the id that somebody named
         title = None if title is None else self._as_text(title).strip() or None
-        beside = _beside(title, values, own)
+        is_known = own.get("record_id") is not None and settings.id_field != AUTO
+        beside = "" if is_known else _beside(title, values, own)
         return Record(
             tidy, self.source, line, title, values, own, max(0, width - len(text)),
             lines_follow=False, is_pair=settings.is_pairs, beside=beside, keeps_empty=keeps_empty,
