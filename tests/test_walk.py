@@ -69,8 +69,8 @@ def test_the_walk_of_a_command(built):
     ("command", "most"),
     [
         ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 83),
-        pytest.param("query {built}/words water", 71, marks=pytest.mark.slow),
-        ("query {built}/index water", 87),
+        pytest.param("query {built}/words water", 74, marks=pytest.mark.slow),
+        ("query {built}/index water", 89),
     ],
     ids=["train", "words", "index"],
 )
@@ -78,4 +78,5 @@ def test_a_command_loads_what_it_uses(command, most, built, tmp_path):
     """The modules of ours at its end; what other settings need is loaded where they are given."""
     loaded = loaded_modules(command.format(built=built, new=tmp_path))
     assert len(loaded) <= most, "\n".join(loaded)
-    assert not [name for name in loaded if name.startswith(("wordpipe.corpus.", "wordpipe.model.variants"))]
+    known = {"wordpipe.corpus.formats"}  # the table that says whose lines are lines of a text
+    assert not [name for name in {*loaded} - known if name.startswith(("wordpipe.corpus.", "wordpipe.model.variants"))]

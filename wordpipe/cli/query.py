@@ -30,7 +30,6 @@ from wordpipe.cli.input_lines import (
 from wordpipe.cli.options import chosen_settings, settings_options
 from wordpipe.cli.output import ProgressDrawer, escaped, human_bytes, say
 from wordpipe.cli.query_answers import FORMATS, Answers, named_fields
-from wordpipe.cli.tables import print_counts
 from wordpipe.search.settings import QueryOptions, sort_key
 from wordpipe.storage import url_of
 from wordpipe.wording import counted
@@ -227,6 +226,8 @@ def _count(
     quiet: bool,
 ) -> int:  # fmt: skip
     """Print the number of rows that match each query; return the sum of all."""
+    from wordpipe.cli.tables import print_counts
+
     del k
     counts, total = partial(opened.count_all, options=options), 0
     for some in [[""]] if asked is None else asked:

@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from wordpipe.corpus import ENDINGS, READERS
 from wordpipe.search import Analyser, fields_of_hit, texts_in
 from wordpipe.stages.search.row_facts import with_file_name
 from wordpipe.wording import safe_text
@@ -127,6 +126,8 @@ class PassageFinder:
 
 def _is_of_lines(name: str) -> bool:
     """True if the texts of a file of this name are lines as they stand there: no other format has its ending."""
+    from wordpipe.corpus import ENDINGS, READERS  # for a text of several lines alone
+
     ending = Path(name).suffix.lower()
     return ending not in READERS["code"].endings_if_named and (ending not in ENDINGS or ENDINGS[ending].name == "txt")
 

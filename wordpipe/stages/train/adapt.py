@@ -18,7 +18,7 @@ from wordpipe.model import config_from_hf
 from wordpipe.runtime import torch_threads
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.distil import Reading, opened_teacher, passages
-from wordpipe.stages.train.pair_text import corpus_of
+from wordpipe.stages.train.run import corpus_of
 from wordpipe.tokens import open_tokenizer
 from wordpipe.training.contrastive import STEPS, Learned, learned_map
 from wordpipe.training.contrastive.settings import ContrastiveSettings

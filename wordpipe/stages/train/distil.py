@@ -14,7 +14,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import Artifact, DocumentStarts, read_batches
 from wordpipe.errors import InputError
 from wordpipe.stages.job import Job
-from wordpipe.stages.train.pair_text import corpus_of
+from wordpipe.stages.train.run import corpus_of
 from wordpipe.training.contrastive import PairText, distilled_table, held_words, nearness, word_weights
 from wordpipe.training.contrastive.settings import StaticSettings
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from wordpipe.artifacts import Artifact, is_json, read_batches, read_schema, row_count, visible_columns
 from wordpipe.errors import ArtifactError, InputError
 from wordpipe.stages.job import Job
-from wordpipe.stages.train.pair_text import corpus_of
+from wordpipe.stages.train.run import corpus_of
 from wordpipe.training import PairWriter
 from wordpipe.training.recipes import PairTexts, Texts
 from wordpipe.training.settings import PretrainSettings

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import Artifact, DocumentStarts, read_batches
-from wordpipe.errors import ArtifactError, WordpipeError
+from wordpipe.errors import WordpipeError
 from wordpipe.stages.inputs import file_entry, reading
 from wordpipe.stages.job import Job
 from wordpipe.stages.train.run import token_rows
-from wordpipe.storage import url_of
 from wordpipe.training.contrastive import FilePairs, PairText, read_pair_file, write_pair_text, write_ragged
 from wordpipe.training.contrastive.settings import EncoderSettings
 
@@ -80,39 +79,6 @@ def token_ids(tokenizer: Tokenizer) -> IdsOf:
 def pair_kinds(settings: EncoderSettings) -> list[str]:
     """Return the kinds of pairs that an encoder learns from: an evaluation on pairs of these kinds is too optimistic."""
     return [kind for kind, share in settings.shares.items() if share]
-
-
-def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
-    """Open the corpus of the tokens whose pairs are written to files, as an input of the job.
-
-    Args:
-        job: that reads it.
-        tokens: made of it; where both were moved together it is found.
-        what: is read from it, for errors.
-
-    Raises:
-        ArtifactError: the tokens were made of no corpus, it is not where it was, or is another one now.
-    """
-    entry = tokens.manifest.inputs[0]
-    if entry.kind != "corpus" or entry.path is None:
-        raise ArtifactError(
-            f"{what} must be read from a corpus, but these tokens were made without a corpus", where=tokens.path,
-            hint="make a corpus with wordpipe ingest, and tokenize that corpus",
-        )  # fmt: skip
-    path = tokens.place.parent / entry.path
-    again = f"tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
-    if not path.is_dir() and url_of(path) is None:
-        raise ArtifactError(
-            f"{what} must be read from the corpus of the tokens, but there is no corpus at this path", where=path,
-            hint=f"put the corpus back at this path, or {again}",
-        )  # fmt: skip
-    corpus = job.open_input(path, ["corpus"])
-    if corpus.digest != entry.digest:
-        raise ArtifactError(
-            "this corpus is not the corpus that the tokens were made from", where=path, got=corpus.digest[:16],
-            expected=entry.digest[:16], hint=again,
-        )  # fmt: skip
-    return corpus
 
 
 def _corpus_of(job: Job, source: Artifact) -> Artifact | None:

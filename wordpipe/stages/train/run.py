@@ -10,11 +10,12 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import STEPS, Artifact, read_batches, row_count
-from wordpipe.errors import BudgetError
+from wordpipe.errors import ArtifactError, BudgetError
 from wordpipe.model import Architecture, ModelConfig
 from wordpipe.pace import TimeLimit
 from wordpipe.runtime import stop_signal, without_memory
 from wordpipe.stages.job import Job
+from wordpipe.storage import url_of
 from wordpipe.tokens import special_names
 from wordpipe.training import Ending, Snapshot, SpecialIds, Step, Trainer, perplexity
 
@@ -85,6 +86,39 @@ def token_rows(job: Job, source: Artifact, column: str) -> Iterator[pa.RecordBat
         yield batch
         done += len(batch)
         job.report("preparing", done, total, "sentences")
+
+
+def corpus_of(job: Job, tokens: Artifact, *, what: str) -> Artifact:
+    """Open the corpus of the tokens of a training, as an input of the job.
+
+    Args:
+        job: that reads it.
+        tokens: made of it; where both were moved together it is found.
+        what: is read from it, for errors.
+
+    Raises:
+        ArtifactError: the tokens were made of no corpus, it is not where it was, or is another one now.
+    """
+    entry = tokens.manifest.inputs[0]
+    if entry.kind != "corpus" or entry.path is None:
+        raise ArtifactError(
+            f"{what} must be read from a corpus, but these tokens were made without a corpus", where=tokens.path,
+            hint="make a corpus with wordpipe ingest, and tokenize that corpus",
+        )  # fmt: skip
+    path = tokens.place.parent / entry.path
+    again = f"tokenize the corpus again: wordpipe tokenize CORPUS -o {tokens.path}"
+    if not path.is_dir() and url_of(path) is None:
+        raise ArtifactError(
+            f"{what} must be read from the corpus of the tokens, but there is no corpus at this path", where=path,
+            hint=f"put the corpus back at this path, or {again}",
+        )  # fmt: skip
+    corpus = job.open_input(path, ["corpus"])
+    if corpus.digest != entry.digest:
+        raise ArtifactError(
+            "this corpus is not the corpus that the tokens were made from", where=path, got=corpus.digest[:16],
+            expected=entry.digest[:16], hint=again,
+        )  # fmt: skip
+    return corpus
 
 
 def ending_of(job: Job, limit: TimeLimit | None = None) -> Ending:
