@@ -164,8 +164,7 @@ def with_first(lexical: LexicalIndex, asked: Asked, found: Hits, allowed: Mask |
 
 def with_all(asked: Asked, found: Hits, allowed: Mask | None) -> Hits:
     """Return the hits of a query, then the rows without a word of it that its operators allow."""
-    if not asked.takes_all or asked.rows is None:
-        return found
+    assert asked.rows is not None
     others_N = asked.rows.copy() if allowed is None else asked.rows & allowed
     others_N[found.rows] = False
     others_R = np.flatnonzero(others_N)

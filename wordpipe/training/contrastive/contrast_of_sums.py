@@ -15,12 +15,12 @@ Source: van den Oord et al. 2018, equation 4, in both directions; the oracle of 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.training.contrastive.pairs import PairBatch
+from wordpipe.training.contrastive.pairs import PairBatch, same_pairs
 
 Matrix = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -120,10 +120,8 @@ def found_share(sums_BD: Matrix) -> float:
 
 
 def same_texts(batch: PairBatch) -> Bools:
-    """Return InfoNCE's mask of false negatives, (B, B) bool: as `false_negatives` of `info_nce`, as an array."""
-    same_BB: Bools = batch.document[:, None] == batch.document
-    for mine_B, theirs_B in product((batch.first.hashes(), batch.second.hashes()), repeat=2):
-        same_BB |= mine_B[:, None] == theirs_B
+    """Return InfoNCE's mask of false negatives as an array; see `same_pairs`."""
+    same_BB: Bools = same_pairs(batch.document, batch.first.hashes(), batch.second.hashes())
     return same_BB
 
 

@@ -7,13 +7,11 @@ Source: van den Oord et al. 2018, "Representation Learning with Contrastive Pred
 as Radford et al. 2021 (CLIP).
 """
 
-from itertools import product
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wordpipe.training.contrastive.pairs import PairBatch
+from wordpipe.training.contrastive.pairs import PairBatch, same_pairs
 from wordpipe.training.contrastive.settings import EncoderSettings
 from wordpipe.training.steps import Measured
 
@@ -85,9 +83,7 @@ def _one_way(cosine_BB: Tensor, same_BB: Tensor | None, temperature: float, max_
 
 
 def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Tensor:
-    """Return InfoNCE's mask of false negatives: pairs of one document, or with a text in common.
-
-    That first text i is second text j makes (i, j) and (j, i) no negatives, as if the same side had it twice.
+    """Return InfoNCE's mask of false negatives as a tensor; see `same_pairs`.
 
     Args:
         batch: B pairs.
@@ -100,9 +96,7 @@ def false_negatives(batch: PairBatch, device: str | torch.device = "cpu") -> Ten
         torch.from_numpy(numbers).to(device)
         for numbers in (batch.document, batch.first.hashes(), batch.second.hashes())
     )
-    same_BB = document_B[:, None] == document_B
-    for mine_B, theirs_B in product((first_B, second_B), repeat=2):
-        same_BB |= mine_B[:, None] == theirs_B
+    same_BB: Tensor = same_pairs(document_B, first_B, second_B)
     return same_BB
 
 

@@ -6,6 +6,8 @@ pair), so a batch is the same in whatever order, and on whatever machine, it is 
 """
 
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +64,25 @@ class PairBatch:
     second: Ragged
     document: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int8]
+
+
+def same_pairs(document_B: Any, first_B: Any, second_B: Any) -> Any:
+    """Return which pairs are no negatives of each other: pairs of one document, or with a text in common.
+
+    That first text i is second text j makes (i, j) and (j, i) no negatives, as if the same side had it twice.
+
+    Args:
+        document_B: a number for each pair's document, integers; an array of NumPy or a tensor.
+        first_B: a number for each first text, likewise.
+        second_B: a number for each second text, likewise.
+
+    Returns:
+        (B, B) bool, symmetric, True on the diagonal, of the same library and device.
+    """
+    same_BB = document_B[:, None] == document_B
+    for mine_B, theirs_B in product((first_B, second_B), repeat=2):
+        same_BB |= mine_B[:, None] == theirs_B
+    return same_BB
 
 
 class Pairs:
