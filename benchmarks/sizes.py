@@ -3,7 +3,8 @@
     python benchmarks/sizes.py --data wikipedia.txt --mb 100
     python benchmarks/sizes.py --data wikipedia.txt --mb 20 --out result.json
 
-Every stage is a command in a process of its own, with its defaults: seconds, peak memory, and what its artifact takes on disk.
+Every stage is a command in a process of its own, with its defaults: seconds, peak memory, and what its artifact adds on disk.
+A file that artifacts share (by a hard link) counts where it comes first.
 Blank lines part the documents of the text, whose first line is a title.
 """
 
@@ -39,7 +40,15 @@ def cut(text: Path, mb: float, out: Path) -> None:
         target.write(source.readline())
 
 
-def stage(folder: Path, name: str, command: str) -> dict[str, Any]:
+def added(folder: Path, known: set[int]) -> int:
+    """Bytes of the files of a folder that are not known yet, by their number on the disk; they are from now on."""
+    found = {one.st_ino: one.st_size for path in folder.rglob("*") if path.is_file() for one in [path.stat()]}
+    new = sum(size for number, size in found.items() if number not in known)
+    known |= {*found}
+    return new
+
+
+def stage(folder: Path, name: str, command: str, known: set[int]) -> dict[str, Any]:
     """Make one artifact; what it took."""
     words = [word.format(text="text.txt") for word in command.split()]
     line = [sys.executable, "-m", "wordpipe", *words, "-o", name, "--json", "-q"]
@@ -47,9 +56,8 @@ def stage(folder: Path, name: str, command: str) -> dict[str, Any]:
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
     made = json.loads(done.stdout)
-    size = sum(path.stat().st_size for path in (folder / name).rglob("*") if path.is_file())
     return {
-        "stage": name, "command": command, "seconds": round(made["seconds"], 1), "disk_bytes": size,
+        "stage": name, "command": command, "seconds": round(made["seconds"], 1), "disk_bytes": added(folder / name, known),
         "peak_memory_bytes": made["peak_memory_bytes"], "load_after": round(os.getloadavg()[0], 1), "counts": made["counts"],
     }  # fmt: skip
 
@@ -61,12 +69,13 @@ def main() -> int:
     parser.add_argument("--mb", type=float, default=100.0)
     parser.add_argument("--out", type=Path, default=RESULTS / "sizes.json")
     arguments = parser.parse_args()
-    lines = []
+    lines, known = list[dict[str, Any]](), set[int]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cut(arguments.data, arguments.mb, folder / "text.txt")
+        text_bytes = (folder / "text.txt").stat().st_size
         for artifact, command in CHAIN:
-            lines.append(stage(folder, artifact, command))
+            lines.append(stage(folder, artifact, command, known))
             print(lines[-1])
         begun = time.perf_counter()
         line = [sys.executable, "-m", "wordpipe", "query", "index", QUERY, "--json"]
@@ -75,9 +84,11 @@ def main() -> int:
     result = {
         "machine": machine() | {"load_at_the_end": round(os.getloadavg()[1], 2)},
         "libraries": versions(["torch", "numpy", "faiss-cpu"]), "mb": arguments.mb, "lines": lines, "query": asked,
+        "times_the_text": round(sum(line["disk_bytes"] for line in lines) / text_bytes, 2),
     }  # fmt: skip
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"{sum(line['seconds'] for line in lines):.0f} s in all; written to {arguments.out}")
+    seconds = sum(line["seconds"] for line in lines)
+    print(f"{seconds:.0f} s in all, {result['times_the_text']} times the text; written to {arguments.out}")
     return 0
 
 

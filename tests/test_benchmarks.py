@@ -359,12 +359,16 @@ def test_the_sizes_of_a_text_are_measured_stage_by_stage(tmp_path):
     assert whole.startswith(part)
     assert 500 <= len(part) < 540
     assert part.endswith(b"\n")
-    found = sizes.stage(tmp_path, *sizes.CHAIN[0])
+    found = sizes.stage(tmp_path, *sizes.CHAIN[0], known := set())
     assert found["counts"]["bytes_read"] == len(part)
     assert found["seconds"] >= 0
     assert found["disk_bytes"] >= (tmp_path / "corpus" / "corpus-00000.parquet").stat().st_size
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "rows").hardlink_to(tmp_path / "corpus" / "corpus-00000.parquet")
+    (tmp_path / "index" / "own").write_bytes(b"123")
+    assert [sizes.added(tmp_path / "index", known), sizes.added(tmp_path / "index", known)] == [3, 0]
     with pytest.raises(SystemExit, match="exit code 3"):
-        sizes.stage(tmp_path, "other", "ingest nowhere.txt")
+        sizes.stage(tmp_path, "other", "ingest nowhere.txt", known)
 
 
 def test_pages_of_pdf_are_counted_for_every_side_and_slow_files_are_named(tmp_path, monkeypatch):

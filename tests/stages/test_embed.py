@@ -19,7 +19,7 @@ from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, tables
 from wordpipe.encoders import EncodedBatch, encode_corpus
 from wordpipe.encoders.settings import EmbedSettings
-from wordpipe.errors import ConfigError, DivergedError
+from wordpipe.errors import ConfigError, DamageError, DivergedError
 from wordpipe.runtime import Progress, Stopped
 from wordpipe.stages import open_encoder
 from wordpipe.stages.encode import embed as stage
@@ -73,6 +73,21 @@ def encoded(monkeypatch):
 
     monkeypatch.setattr(stage, "open_encoder", opened)
     return seen
+
+
+def test_the_files_of_the_encoder_lie_on_the_disk_once(trained, built, tmp_path):
+    encoder = tmp_path / "e"
+    shutil.copytree(trained("static"), encoder)
+    wordpipe.embed(encoder, built / "corpus", output=tmp_path / "s")
+    wordpipe.index(tmp_path / "s", output=tmp_path / "i")
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (encoder / name).samefile(tmp_path / "i" / "encoder" / name)
+    # nothing of ours writes into a finished file; where something else does, every artifact that has the file says so
+    with (tmp_path / "s" / "encoder" / "model.safetensors").open("r+b") as file:
+        file.write(b"damaged!")
+    for name in "esi":
+        with pytest.raises(DamageError, match="has changed"):
+            wordpipe.verify(tmp_path / name)
 
 
 def test_the_vectors_are_the_encoders(built, tmp_path, texts, encoded):

@@ -97,7 +97,7 @@ def test_rows_are_copied_where_they_cannot_be_shared(tmp_path, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     source = words(tmp_path / "s", texts(40, 1))
-    monkeypatch.setattr("wordpipe.stages.search.index_rows.os.link", refuse)
+    monkeypatch.setattr("wordpipe.artifacts.writer.os.link", refuse)
     wordpipe.index(source, output=tmp_path / "i")
     assert wordpipe.verify(tmp_path / "i")["ok"]
     with Artifact(tmp_path / "i") as index:

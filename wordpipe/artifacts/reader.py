@@ -282,12 +282,12 @@ class Artifact:
 
     def rows_of(self, name: str) -> int | None:
         """Return the rows of a table, as the manifest says; None where it does not."""
-        return self._entry(name).rows
+        return self.entry(name).rows
 
     def read(self, name: str) -> bytes:
         """Return the whole content of a small file."""
         with self.open(name) as file:
-            return file.read(self._entry(name).bytes)  # without a size it would be read 8 KiB at a time
+            return file.read(self.entry(name).bytes)  # without a size it would be read 8 KiB at a time
 
     def read_array(self, name: str) -> "npt.NDArray[Any]":
         """Return the array of a small .npy file. Raises ArtifactError: it is none, or not whole."""
@@ -310,7 +310,7 @@ class Artifact:
         """
         if self.is_closed:
             raise ArtifactError("the artifact is already closed", where=self.path, hint="open the artifact again")
-        self._entry(name)
+        self.entry(name)
         fd = os.dup(self._open[name]) if name in self._open else self._open_at(name)
         return io.BufferedReader(_PositionedFile(fd, self.path / name))
 
@@ -396,7 +396,7 @@ class Artifact:
                 raise ArtifactError(what, where=self.path, hint="run the command again") from None
             raise self._corrupt(name, "the file is missing") from None
 
-    def _entry(self, name: str) -> OutputEntry:
+    def entry(self, name: str) -> OutputEntry:
         """Return the entry of a file in the manifest."""
         if (found := next((entry for entry in self.manifest.outputs if entry.path == name), None)) is None:
             raise self._corrupt(name, f"the manifest of the {self.kind} artifact does not list this file")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from blake3 import blake3
 from typing_extensions import Buffer
@@ -30,7 +30,7 @@ from wordpipe.artifacts.publish import (
     sync_folder,
     sync_folders,
 )
-from wordpipe.artifacts.reader import refuse_inside_artifact
+from wordpipe.artifacts.reader import Artifact, refuse_inside_artifact
 from wordpipe.artifacts.safe_reading import MANIFEST
 from wordpipe.errors import ConfigError, StorageError
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MANIFEST_PART = f"{MANIFEST}.part"
+_BLOCK = 4 << 20  # bytes copied at a time
 
 
 class HashedFile(io.RawIOBase):
@@ -173,6 +174,30 @@ class ArtifactWriter(_NewFolder):
             path.rename(self.path / entry.path)
         self.outputs.append(entry)
 
+    def share(self, source: Artifact, name: str, called: str = "") -> None:
+        """Make a file of another artifact a file of this one, so that it lies on the disk once.
+
+        An artifact's files never change, so two may share them: the vectors and the encoder of 100 MB of text are 1 GB that
+        need neither be written again nor lie on the disk twice. Where the file system has no links, or the two lie on
+        different ones, the file is copied.
+
+        Args:
+            source: an open artifact.
+            name: of the file there.
+            called: its name here; the same where it is not given.
+        """
+        entry = source.entry(name).model_copy(update={"path": called or name})
+        assert is_plain_path(entry.path), entry.path
+        path = self.path / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with source.open(name) as file:
+            if _linked(source.path / name, file, path):
+                self.outputs.append(entry)
+                return
+            path.unlink(missing_ok=True)
+            shutil.copyfileobj(file, made := self.open(entry.path), _BLOCK)
+            self.close(made, rows=entry.rows, log=entry.log)
+
     def publish(self, manifest: Manifest) -> None:
         """End the writing of an artifact: write its manifest, check all files, and publish the folder at `target`.
 
@@ -196,6 +221,15 @@ class ArtifactWriter(_NewFolder):
         check_replaceable(self.target, manifest.kind)  # hours may have passed since the stage looked
         with signals_held():
             put_in_place(self.path, self.target)
+
+
+def _linked(path: Path, file: BinaryIO, new: Path) -> bool:
+    """Give a file that is open a second name; False where that cannot be done, or another file took its place."""
+    try:
+        os.link(path, new, follow_symlinks=False)
+        return os.path.samestat(os.fstat(file.fileno()), new.stat())
+    except OSError:
+        return False
 
 
 def array_data(array: "npt.NDArray[Any]") -> bytes:

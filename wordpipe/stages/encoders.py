@@ -18,6 +18,7 @@ from wordpipe.artifacts import (
     WEIGHTS_FILE,
     Artifact,
     BundledFiles,
+    hash_bytes,
     read_batches,
     read_fact,
 )
@@ -110,11 +111,18 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
 
 
 def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
-    """Copy the encoder's files into the artifact, so that an index made from it can encode queries."""
+    """Put the encoder's files into the artifact, so that an index made from it can encode queries.
+
+    Those that are the origin's as they are lie on the disk once.
+    """
+    there = {entry.path: entry.blake3 for entry in origin.manifest.outputs}
     for name, data in encoder.files():
-        job.write(ENCODER + name, data)
-    if TOKENIZER in origin.names() and origin.kind == "words":
-        job.write(ENCODER + TOKENIZER, origin.read(TOKENIZER))
+        if there.get(name) == hash_bytes(data):
+            job.writer.share(origin, name, ENCODER + name)
+        else:
+            job.write(ENCODER + name, data)
+    if TOKENIZER in there and origin.kind == "words":
+        job.writer.share(origin, TOKENIZER, ENCODER + TOKENIZER)
     if getattr(encoder, "assumes_zipf", False):
         job.note(
             "the words were imported without counts, so sif estimates their frequencies from their ranks (Zipf's law); "

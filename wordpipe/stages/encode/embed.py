@@ -148,7 +148,7 @@ def embed(
         _warn(job, origin, chosen)
         # What readers of the artifact need: where else texts stand, the encoder, the transform.
         for name in texts.names(DOUBLES_FILE):
-            job.write(name, texts.read(name))
+            job.writer.share(texts, name)
         bundle_encoder(job, raw.with_transform(transform), origin)
         job.bitwise = job.device == "cpu" and not plan.reused
         job.facts = {

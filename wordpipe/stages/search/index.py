@@ -73,7 +73,7 @@ def _index_words(job: Job, corpus: Artifact, chosen: IndexSettings) -> None:
     bundle_rows(job, rows)
     bundle_keys(job, keyed)
     for name in corpus.names(DOUBLES_FILE):
-        job.write(name, corpus.read(name))
+        job.writer.share(corpus, name)
     job.facts = {"dim": 0, "type": "none", "of": rows.kind, "lineage": lineage_of(rows)}
     if previous is not None:
         bundle_lexical(job, rows, chosen, previous.artifact, previous.old_rows)

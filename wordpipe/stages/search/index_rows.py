@@ -1,12 +1,10 @@
 """The rows of an index: sentences or words unchanged, or a corpus that is cut as `embed` cuts a corpus."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from shutil import copyfileobj
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +15,6 @@ from wordpipe.artifacts import (
     Artifact,
     ArtifactWriter,
     Manifest,
-    OutputEntry,
     TableWriter,
     digest_of,
     part_names,
@@ -43,7 +40,6 @@ _CUT = [
 ]  # columns of a corpus by which it is cut, and its words counted
 _LEAST_COUNTED, _MOST_COUNTED = 1 << 20, 64 << 20  # bytes of sources
 _TEXTS_RECOGNISED = 1_000  # by which a language is recognised
-_BLOCK = 4 << 20  # bytes copied at a time
 
 
 class WordsAhead:
@@ -148,32 +144,9 @@ def rows_of_corpus(job: Job, corpus: Artifact, settings: IndexSettings) -> Artif
 
 
 def bundle_rows(job: Job, source: Artifact) -> None:
-    """Make the main table of a sentences or words artifact the table `index` of the artifact being made.
-
-    A million rows of width 384 are 1.6 GB that need neither be written again nor lie on the disk twice: an artifact's files
-    never change, so two may share them. Where the file system has no links, or the two lie on different ones, they are
-    copied.
-    """
-    entries = {entry.path: entry for entry in source.manifest.outputs}
+    """Make the main table of a sentences or words artifact the table `index` of the artifact being made."""
     rows, total = 0, row_count(source, source.kind)
     for name in part_names(source, source.kind):
-        entry = entries[name].model_copy(update={"path": "index" + name.removeprefix(source.kind)})
-        with source.open(name) as file:
-            if not _linked(job, source, name, file, entry):
-                copyfileobj(file, made := job.writer.open(entry.path), _BLOCK)
-                job.writer.close(made, rows=entry.rows)
-        rows += entry.rows or 0
+        job.writer.share(source, name, "index" + name.removeprefix(source.kind))
+        rows += source.rows_of(name) or 0
         job.report("writing", rows, total, "rows")
-
-
-def _linked(job: Job, source: Artifact, name: str, file: BinaryIO, entry: OutputEntry) -> bool:
-    """Link a file of the source into the new index; False where that cannot be done, or another file took its place."""
-    path = job.scratch / entry.path
-    try:
-        os.link(source.path / name, path, follow_symlinks=False)
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return False
-    except OSError:
-        return False
-    job.writer.adopt(path, entry)
-    return True

@@ -41,7 +41,6 @@ from wordpipe.stages.search.previous_index import (
 
 HELD_OUT = "held_out.npy"
 _RECALL_NOISE = 0.02  # of recall: two samples of 200 queries differ by so much
-_BLOCK = 4 << 20  # bytes copied at a time
 _USUAL_WORDS = 8  # of a query, for people to see what the vectors have of a score
 
 
@@ -80,7 +79,7 @@ def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:
     # the encoder of the sentences, or the tokenizer that cuts words, and their n-grams
     encoder = (ENCODER,) if source.kind == "sentences" else (TOKENIZER, "ngrams-")
     for name in [name for one in (*encoder, ROWS_WITHOUT_VECTOR, DOUBLES_FILE) for name in source.names(one)]:
-        job.write(name, source.read(name))
+        job.writer.share(source, name)
     job.facts = _facts(source, built)
     built_for = previous.artifact.fact("built_for", int, table.count) if in_place and previous else table.count
     job.facts |= {"built_for": built_for, "changed_since_built": previous.changed if in_place and previous else 0}
