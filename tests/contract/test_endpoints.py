@@ -40,6 +40,7 @@ REQUESTS = [  # that show more of an answer than its examples do: path, paramete
     ("/rerank", {}, {"query": "salt", "texts": [7]}),
     ("/v1/rerank", {}, {"query": "salt", "documents": ["a"], "model": "nope"}),
     ("/v1/completions", {}, {"prompt": ["The", "A"], "max_tokens": 2, "n": 2, "stop": ["x"]}),
+    ("/v1/chat/completions", {}, {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "n": 2}),
 ]
 
 

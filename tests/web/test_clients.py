@@ -344,3 +344,135 @@ def test_embeddings_of_llama_index_as_of_openai(server, records):
     made = module.OpenAILikeEmbedding(api_base=server.url + "/v1", api_key="none", model_name="records", max_retries=0)
     with wordpipe.open(records) as opened:
         np.testing.assert_allclose(made.get_text_embedding_batch(TEXTS), opened.encode(TEXTS), atol=1e-6)
+
+
+@pytest.fixture
+def chat(server):
+    module = pytest.importorskip("langchain_openai", reason="not installed: pip install langchain-openai")
+    return module.ChatOpenAI(
+        base_url=server.url + "/v1", api_key="none", model="clm", max_tokens=8, temperature=0.7, seed=3, max_retries=0
+    )
+
+
+def test_a_chat_is_the_completion_of_its_texts(asker, openai):
+    asked = {"model": "clm", "max_tokens": 8, "seed": 3, "n": 2}
+    expected = asker.completions.create(prompt="The sea\nThe moon", **asked)
+    parts = [{"type": "text", "text": "The sea"}, {"type": "text", "text": "The moon"}]
+    whole = [{"role": "user", "content": parts}]
+    for messages in (whole, [{"role": "system", "content": "The sea"}, {"role": "user", "content": "The moon"}]):
+        found = asker.chat.completions.create(messages=messages, **asked)
+        assert [(one.index, one.message.content, one.finish_reason) for one in found.choices] == [
+            (one.index, one.text, one.finish_reason) for one in expected.choices
+        ]
+        assert found.usage == expected.usage
+    told = {"stream": True, "stream_options": {"include_usage": True}}
+    texts, begun = {}, []
+    for chunk in asker.chat.completions.create(messages=whole, **asked, **told):
+        for one in chunk.choices:
+            texts[one.index] = texts.get(one.index, "") + (one.delta.content or "")
+            begun += [one.index] if one.delta.role else []
+    assert texts == {one.index: one.text for one in expected.choices}
+    assert (sorted(begun), chunk.usage) == ([0, 1], expected.usage)
+    newer = asker.chat.completions.create(model="clm", messages=whole, max_completion_tokens=2, seed=3)
+    assert newer.usage.completion_tokens <= 2
+    for wrong in (
+        {"messages": []}, {"messages": ["a"]}, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        {"messages": whole, "tools": [{"type": "function", "function": {"name": "look"}}]},
+        {"messages": whole * 101},
+    ):  # fmt: skip
+        with pytest.raises(openai.BadRequestError):
+            asker.chat.completions.create(model="clm", **wrong)
+
+
+def test_a_chat_of_langchain(chat, asker):
+    expected = asker.completions.create(model="clm", prompt="The sea", max_tokens=8, temperature=0.7, seed=3).choices[0]
+    assert expected.text
+    assert chat.invoke("The sea").content == expected.text
+    assert "".join(one.content for one in chat.stream("The sea")) == expected.text
+
+
+def test_a_chat_of_llama_index(server, asker):
+    where = "llama_index.llms.openai_like"
+    module = pytest.importorskip(where, reason="not installed: pip install llama-index-llms-openai-like")
+    kinds = pytest.importorskip("llama_index.core.llms")
+    made = module.OpenAILike(
+        api_base=server.url + "/v1", api_key="none", model="clm", is_chat_model=True, max_tokens=8, max_retries=0,
+        temperature=0.7, additional_kwargs={"seed": 3},
+    )  # fmt: skip
+    expected = asker.completions.create(model="clm", prompt="The sea", max_tokens=8, temperature=0.7, seed=3).choices[0]
+    asked = [kinds.ChatMessage(role="user", content="The sea")]
+    assert made.chat(asked).message.content == expected.text
+    assert [*made.stream_chat(asked)][-1].message.content == expected.text
+
+
+def test_a_vector_store_is_found_by_its_name(asker, openai):
+    stores = {one.id: one for one in asker.vector_stores.list()}
+    assert asker.vector_stores.retrieve("records") == stores["records"]
+    with pytest.raises(openai.NotFoundError, match="choose one of"):
+        asker.vector_stores.retrieve("vs_123")
+
+
+DOCUMENTS = ["Rust eats iron.", "Bees find their way home.", "Salt draws water out of bread."]
+
+
+def by_cohere(version):
+    """Asks the client of Cohere: address → numbers and scores of the best two documents."""
+
+    def ask(url):
+        module = pytest.importorskip("cohere", reason="not installed: pip install cohere")
+        with getattr(module, version)("none", base_url=url) as made:
+            found = made.rerank(model="records", query="salt water", documents=DOCUMENTS, top_n=2).results
+        return [(one.index, one.relevance_score) for one in found]
+
+    return ask
+
+
+def by_cohere_of_langchain(url):
+    module = pytest.importorskip("langchain_cohere", reason="not installed: pip install langchain-cohere")
+    made = module.CohereRerank(base_url=url, cohere_api_key="none", model="records", top_n=2)
+    with made.client:
+        return [(one["index"], one["relevance_score"]) for one in made.rerank(DOCUMENTS, "salt water")]
+
+
+def by_jina_of_langchain(url):
+    where = "langchain_community.document_compressors.jina_rerank"
+    module = pytest.importorskip(where, reason="not installed: pip install langchain-community")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "JINA_API_URL", f"{url}/v1/rerank")  # the client has no option for it
+        made = module.JinaRerank(jina_api_key="none", model="records")
+        with made.session:
+            found = made.rerank(DOCUMENTS, "salt water", top_n=2)
+    return [(one["index"], one["relevance_score"]) for one in found]
+
+
+def by_llama_index(url):
+    where = "llama_index.postprocessor.tei_rerank"
+    module = pytest.importorskip(where, reason="not installed: pip install llama-index-postprocessor-tei-rerank")
+    schema = pytest.importorskip("llama_index.core.schema")
+    nodes = [schema.NodeWithScore(node=schema.TextNode(text=text)) for text in DOCUMENTS]
+    made = module.TextEmbeddingInference(base_url=url, model_name="records", top_n=2)
+    found = made.postprocess_nodes(nodes, schema.QueryBundle("salt water"))
+    return [(DOCUMENTS.index(one.node.text), one.score) for one in found]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [by_cohere("Client"), by_cohere("ClientV2"), by_cohere_of_langchain, by_jina_of_langchain, by_llama_index],
+    ids=["cohere 1", "cohere 2", "langchain cohere", "langchain jina", "llama-index"],
+)
+def test_clients_of_rerankers(server, records, ask):
+    with wordpipe.open(records) as index:
+        vectors = index.encode(["salt water", *DOCUMENTS])
+    cosines = vectors[1:] @ vectors[0]
+    best = np.argsort(-cosines, kind="stable")[:2].tolist()
+    assert ask(server.url) == [(number, pytest.approx(cosines[number], abs=1e-6)) for number in best]
+
+
+def test_a_retriever_of_langchain(server):
+    module = pytest.importorskip("langchain_openai", reason="not installed: pip install langchain-openai")
+    stores = pytest.importorskip("langchain_core.vectorstores")
+    made = module.OpenAIEmbeddings(
+        base_url=server.url + "/v1", api_key="none", model="records", check_embedding_ctx_length=False
+    )
+    retriever = stores.InMemoryVectorStore.from_texts(DOCUMENTS, made).as_retriever(search_kwargs={"k": 1})
+    assert [one.page_content for one in retriever.invoke("salt water")] == [DOCUMENTS[2]]

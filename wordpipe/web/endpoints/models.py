@@ -1,10 +1,10 @@
-"""The API over models: `/fill`, `/predict`, and OpenAI's `/v1/completions` and `/v1/models`."""
+"""The API over models: `/fill`, `/predict`, and OpenAI's `/v1/completions`, `/v1/chat/completions` and `/v1/models`."""
 
 import secrets
 import time
 from collections.abc import AsyncGenerator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,20 @@ from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
 from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
-from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, bounded, checked_text, fields, listing, one_or_more, ref, typed
+from wordpipe.web.params import (
+    ANY,
+    MAP,
+    TEXT,
+    WHOLE,
+    Schema,
+    bounded,
+    checked_text,
+    fields,
+    listing,
+    one_or_more,
+    ref,
+    typed,
+)
 from wordpipe.web.replies import EVENTS, EventReply, busy, json_reply
 from wordpipe.web.served_artifacts import Generation, Served
 from wordpipe.web.settings import ServeSettings
@@ -22,7 +35,11 @@ _MAX_CANDIDATES = 100  # of a mask
 _MAX_TOKENS = 4_096  # of a completion
 _MAX_PROMPTS = 32  # and completions of each
 _MAX_STOPS = 16
-_NOT_OURS = ("echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty")
+_MAX_MESSAGES = 100
+_NOT_OURS = (
+    "echo", "logprobs", "suffix", "best_of", "logit_bias", "presence_penalty", "frequency_penalty", "tools", "functions",
+    "response_format",
+)  # fmt: skip
 _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it ends, before the guard cuts it
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
 TEXTS_NOT_IDS = "token ids are not accepted; send texts"
@@ -37,13 +54,19 @@ _MODEL = Answer("Model", fields({
     "digest": TEXT,
 }))  # fmt: skip
 _MODELS = Answer("Models", fields({"object": {"const": "list"}, "data": listing(ref("Model"))}))
-_COMPLETION = Answer("Completion", fields({
-    "id": TEXT, "object": {"const": "text_completion"}, "created": WHOLE, "model": TEXT,
-    "usage": fields({"prompt_tokens": WHOLE, "total_tokens": WHOLE, "completion_tokens": WHOLE}),
-    "choices": listing(fields({
-        "text": TEXT, "index": WHOLE, "logprobs": {"type": "null"}, "finish_reason": {"enum": ["stop", "length"]},
-    })),
-}))  # fmt: skip
+_USAGE = fields({"prompt_tokens": WHOLE, "total_tokens": WHOLE, "completion_tokens": WHOLE})
+_COMPLETION, _CHAT = (
+    Answer(name, fields({
+        "id": TEXT, "object": {"const": kind}, "created": WHOLE, "model": TEXT, "usage": _USAGE,
+        "choices": listing(fields({
+            **text, "index": WHOLE, "logprobs": {"type": "null"}, "finish_reason": {"enum": ["stop", "length"]},
+        })),
+    }))
+    for name, kind, text in (
+        ("Completion", "text_completion", {"text": TEXT}),
+        ("Chat", "chat.completion", {"message": fields({"role": {"const": "assistant"}, "content": TEXT})}),
+    )
+)  # fmt: skip
 
 
 @endpoint("/fill", can="fill", answer=_FILLED)
@@ -108,14 +131,10 @@ def _stops(given: Any, settings: ServeSettings) -> tuple[str, ...]:
     return tuple(stops)
 
 
-@endpoint("/v1/completions", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True)
-class Completions(Endpoint):
-    """Continuations of prompts, or target texts for source texts."""
+@dataclass(frozen=True, kw_only=True)
+class _Completing(Endpoint):
+    """The base of endpoints for which a model writes texts."""
 
-    prompt: list[str] = param(
-        text="a text or a list of texts", example="The sea", check=_prompts,
-        schema=lambda settings: one_or_more({"type": "string", "maxLength": settings.max_chars}, _MAX_PROMPTS),
-    )  # fmt: skip
     model: str | None = artifact_param("a decoder or an encoder-decoder")
     max_tokens: int | None = param(None, "maximum number of tokens of each completion", example=8, ge=1, le=_MAX_TOKENS)
     temperature: float | None = param(
@@ -136,17 +155,34 @@ class Completions(Endpoint):
         ]},
     )  # fmt: skip
     stream: bool = param(False, "send the texts as server-sent events while they are written")
-    stream_options: dict[str, Any] | None = param(
+    stream_options: dict[str, Any] | None = param(  # noqa: RUF009  (a field)
         None, "include_usage: also send the number of tokens at the end",
         check=lambda given, _: {"include_usage": typed(given, "include_usage", bool, False)} if given else None,
         schema=fields({}, {"include_usage": {"type": "boolean"}}, closed=False),
     )  # fmt: skip
 
+    # what an id begins with, and the object of an answer and of an event of a stream
+    named: ClassVar[tuple[str, str, str]]
+
+    @property
+    def prompts(self) -> list[str]:
+        """The texts that the model is to continue."""
+        raise NotImplementedError
+
+    def choice(self, part: "_Part", *, begins: bool) -> dict[str, Any]:
+        """Return a choice in the form of OpenAI.
+
+        Args:
+            part: the next text of a stream; of an answer that comes at once, the whole text.
+            begins: it is the first part of this choice.
+        """
+        raise NotImplementedError
+
     @classmethod
     def look_over(cls, body: Mapping[str, Any]) -> None:
-        """Refuse fields of OpenAI's completions that wordpipe does not support."""
+        """Refuse fields of OpenAI's completions that wordpipe does not support. Raises ConfigError."""
         for name in _NOT_OURS:
-            if body.get(name) not in (None, False, 0, 1 if name == "best_of" else None, {}, ""):
+            if body.get(name) not in (None, False, 0, 1 if name == "best_of" else None, {}, [], "", {"type": "text"}):
                 raise ConfigError(
                     "this field is not supported", where=name, got=repr(body[name])[:60], hint=f"leave {name} out"
                 )
@@ -181,34 +217,128 @@ class Completions(Endpoint):
         return EventReply(await anext(events), events)
 
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:
-        """Return all choices of each completion."""
+    def answer(cls, at: At, items: Sequence[Self]) -> list["_Completion"]:
+        """Return each completion at its end."""
         deadline = at.began + at.server.settings.timeout
-        return [_Completion(one.prompt, one.settings(), one.n).whole(at.generation, deadline) for one in items]
+        return [one.begun.finished(at.generation, deadline) for one in items]
 
-    def reply(self, at: At, found: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def begun(self) -> "_Completion":
+        """The completion, of which nothing has been written."""
+        return _Completion(self.prompts, self.settings(), self.n)
+
+    def reply(self, at: At, found: "_Completion") -> dict[str, Any]:
         """Return the reply in the form of OpenAI."""
-        return {**_named(at.served), **found}
+        choices = [self.choice(part, begins=True) for part in found.choices]
+        return {**self._about(at.served), "choices": choices, "usage": found.usage}
 
     async def _events(self, server: Serving, served: Served) -> AsyncGenerator[Any, None]:
         """The objects of a streamed completion, each asked of the artifact's thread when the one before has been sent.
 
         Other requests are answered in between, and where nobody takes the next object, nothing more is written.
         """
-        about, completion = _named(served), _Completion(self.prompt, self.settings(), self.n)
+        about, completion = self._about(served), self.begun
         deadline = time.monotonic() + _LEFT_TO_SAY * server.settings.timeout
         with_usage = (self.stream_options or {}).get("include_usage", False)
-        unused = {"usage": None} if with_usage else {}
+        unused, said = {"usage": None} if with_usage else {}, set[int]()
         with served.lease() as generation:
             parts = completion.parts(generation)
             while part := await served.ask(
                 generation, lambda items: [next(one, None) for one in items], parts, key=object()
             ):
-                yield {**about, "choices": [asdict(part)], **unused}
+                yield {**about, "choices": [self.choice(part, begins=part.index not in said)], **unused}
+                said.add(part.index)
                 if time.monotonic() > deadline:
                     raise busy(503, "the completion was not ready in time")
         if with_usage:
             yield {**about, "choices": [], "usage": completion.usage}
+
+    def _about(self, served: Served) -> dict[str, Any]:
+        """Return the first fields of a completion, or of an event of its stream."""
+        begin, whole, event = self.named
+        about = {"id": f"{begin}-{secrets.token_hex(12)}", "object": event if self.stream else whole}
+        return {**about, "created": int(time.time()), "model": served.name}
+
+
+@endpoint("/v1/completions", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True)
+class Completions(_Completing):
+    """Continuations of prompts, or target texts for source texts."""
+
+    prompt: list[str] = param(
+        text="a text or a list of texts", example="The sea", check=_prompts,
+        schema=lambda settings: one_or_more({"type": "string", "maxLength": settings.max_chars}, _MAX_PROMPTS),
+    )  # fmt: skip
+    named = "cmpl", "text_completion", "text_completion"
+
+    @property
+    def prompts(self) -> list[str]:
+        """The texts that the model is to continue."""
+        return self.prompt
+
+    def choice(self, part: "_Part", *, begins: bool) -> dict[str, Any]:
+        """Return a choice of a completion."""
+        del begins
+        return asdict(part)
+
+
+def _messages(given: Any, settings: ServeSettings) -> str:
+    """Return the texts of messages, one below the other, as one text. Raises ConfigError: no texts, too many, or too long."""
+    texts = list[str]()
+    for message in given if isinstance(given, list) else []:
+        content = message.get("content") if isinstance(message, dict) else None
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(parts, list) or not all(
+            isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str) for one in parts
+        ):
+            raise ConfigError(
+                "a message has no text", where="messages", expected='{"role": "user", "content": "…"}',
+                hint="send messages of text, without pictures and calls of tools",
+            )  # fmt: skip
+        texts += [part["text"] for part in parts]
+    if not texts:
+        raise ConfigError("there is no message", where="messages", expected='[{"role": "user", "content": "…"}]')
+    bounded("number of messages", len(given), 1, _MAX_MESSAGES)
+    text = "\n".join(texts)
+    bounded("characters of the messages", len(text), 0, settings.max_chars)
+    return text
+
+
+def _messages_schema(settings: ServeSettings) -> Schema:
+    """Return the schema of the messages of a chat."""
+    text = {"type": "string", "maxLength": settings.max_chars}
+    part = fields({"type": {"const": "text"}, "text": text})
+    content = {"anyOf": [text, {"type": "array", "items": part, "minItems": 1}]}
+    message = fields({"role": TEXT, "content": content}, closed=False)
+    return {"type": "array", "items": message, "minItems": 1, "maxItems": _MAX_MESSAGES}
+
+
+@endpoint("/v1/chat/completions", can="complete", answer=_CHAT, methods=["POST"], media=[EVENTS], others=True)
+class Chat(_Completing):
+    """Completions of the texts of messages; the model is not told who wrote which message."""
+
+    messages: Any = param(
+        text="messages, each with a text as its content; the prompt is these texts, one below the other",
+        example=[{"role": "user", "content": "The sea"}], check=_messages, schema=_messages_schema,
+    )  # fmt: skip
+    max_completion_tokens: int | None = param(None, "the newer name of max_tokens", ge=1, le=_MAX_TOKENS)
+    named = "chatcmpl", "chat.completion", "chat.completion.chunk"
+
+    @property
+    def prompts(self) -> list[str]:
+        """The texts of the messages, as one."""
+        return [self.messages]
+
+    def settings(self) -> GenerateSettings:
+        """Return the settings of `wordpipe generate`. Raises ConfigError."""
+        if self.max_completion_tokens is None:
+            return super().settings()
+        return replace(self, max_tokens=self.max_completion_tokens, max_completion_tokens=None).settings()
+
+    def choice(self, part: "_Part", *, begins: bool) -> dict[str, Any]:
+        """Return a choice of a chat: a message, or the next part of a message."""
+        said = {"role": "assistant"} if begins else {}
+        message = {"delta" if self.stream else "message": {**said, "content": part.text}}
+        return {**message, "index": part.index, "logprobs": None, "finish_reason": part.finish_reason}
 
 
 @endpoint("/v1/models", answer=_MODELS, methods=["GET"])
@@ -251,6 +381,7 @@ class _Completion:
     n: int  # choices of each prompt
     read: int = 0
     written: int = 0
+    choices: list[_Part] = field(default_factory=list)  # at their ends
 
     @property
     def usage(self) -> dict[str, int]:
@@ -275,15 +406,14 @@ class _Completion:
                 self.written += tokens
                 yield _Part(text, first + sample, finish_reason=_ENDS[reason])
 
-    def whole(self, generation: Generation, deadline: float) -> dict[str, Any]:
-        """Return the choices of a model's completions at their end, and the usage. Raises Refused: 503, the time is over."""
-        choices = [{"text": "", "index": index, "logprobs": None} for index in range(self.n * len(self.prompts))]
+    def finished(self, generation: Generation, deadline: float) -> Self:
+        """Write all choices to their ends, and return the completion. Raises Refused: 503, the time is over."""
+        self.choices = [_Part("", index) for index in range(self.n * len(self.prompts))]
         for part in self.parts(generation):
-            choice: dict[str, Any] = choices[part.index]
-            choice |= {"text": choice["text"] + part.text, "finish_reason": part.finish_reason}
+            self.choices[part.index] = replace(part, text=self.choices[part.index].text + part.text)
             if time.monotonic() > deadline:
                 raise busy(503, "the completion was not ready in time")
-        return {"choices": choices, "usage": self.usage}
+        return self
 
 
 def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n: int) -> list[tuple[str, int, str]]:
@@ -303,12 +433,6 @@ def _said(predictor: Predictor, found: Any) -> dict[str, Any]:
         known = dict(zip(predictor.labels, values["probabilities"], strict=False))
         values["probabilities"] = {name: round(value, 6) for name, value in known.items()}
     return values
-
-
-def _named(served: Served) -> dict[str, Any]:
-    """Return the first fields of a completion."""
-    about = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time())}
-    return {**about, "model": served.name}
 
 
 def _model(one: Served) -> dict[str, Any]:

@@ -92,6 +92,17 @@ class VectorStores(Endpoint):
         return json_reply({"object": "list", "data": data, **ends, "has_more": len(left) > len(data)})
 
 
+@endpoint("/v1/vector_stores/{index}", answer=ref("VectorStore"), methods=["GET"], others=True)
+class OneVectorStore(Endpoint):
+    """One artifact that can be searched, in the form of OpenAI's vector stores."""
+
+    index: str = artifact_param("an index or a words artifact", at="path")
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """Return one artifact in the form of OpenAI's vector stores."""
+        return json_reply(_store(server.artifacts.pick(self.index, "search")))
+
+
 def _store(one: Served) -> dict[str, Any]:
     """Return an artifact in the form of a vector store; its rows are counted as files."""
     manifest, rows = one.current.opened.artifact.manifest, rows_of(one.current) or 0
