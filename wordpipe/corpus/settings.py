@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wordpipe.corpus.formats import FORMATS, READERS
-from wordpipe.settings import Settings, checked, setting
+from wordpipe.settings import Settings, checked, parted_by_commas, setting
 
 if TYPE_CHECKING:
     Format = str
@@ -30,15 +30,6 @@ _NOT_OF_LINES = (
     "label_field", "tags_field", "spans_field",
 )  # fmt: skip
 """Settings that say nothing of two files of lines."""
-
-
-def _parted_by_commas(entries: object) -> object:
-    """Return the entries of `metadata`, those in one string separated at commas."""
-    if isinstance(entries, str):
-        entries = (entries,)
-    if isinstance(entries, (list, tuple)) and all(isinstance(entry, str) for entry in entries):
-        return tuple(name.strip() for entry in entries for name in entry.split(",") if name.strip())
-    return entries
 
 
 def _refuse_no_columns(entries: tuple[str, ...]) -> None:
@@ -117,7 +108,7 @@ class IngestSettings(Settings):
         "read more files of folders: beside the others those with these names, with :FORMAT in that format, for example "
         "'*.conf' or '*.rst.txt:rst'; default: files with a known ending, and files without an ending that contain text",
         metavar="PATTERN[:FORMAT],…",
-        read=_parted_by_commas,
+        read=parted_by_commas,
         check=_require_formats,
         expert=True,
     )
@@ -147,7 +138,7 @@ class IngestSettings(Settings):
         (),
         "keep only these fields (each NAME or NAME:TYPE, where TYPE is int, float, bool, str or date); default: all fields",
         metavar="NAME[:TYPE],…",
-        read=_parted_by_commas,
+        read=parted_by_commas,
         check=_refuse_no_columns,
     )
     no_metadata: bool = setting(False, "keep only the fields text, title and id", expert=True)

@@ -51,6 +51,7 @@ class Server:
         # what cannot be is refused before a socket is open
         token = None if settings.token_file is None else read_token(settings.token_file)
         need_libraries()
+        from wordpipe.web.links import check_fields
         from wordpipe.web.metrics import Metrics
         from wordpipe.web.served_artifacts import ServedArtifacts
         from wordpipe.web.together import said_apart
@@ -65,6 +66,7 @@ class Server:
         try:
             metrics, before = Metrics(), _open_files()
             self.artifacts = ServedArtifacts.open(artifacts, verify=verify, report=said, on_batch=metrics.add_batch)
+            check_fields(self.artifacts, settings)
             if apart := said_apart(self.artifacts):
                 said(apart)
             n_connections = fitting_connections(settings.max_connections, before, said)

@@ -1,11 +1,15 @@
 """Settings of `wordpipe serve`."""
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from wordpipe.settings import Settings, checked, setting
+from wordpipe.settings import Settings, checked, parted_by_commas, setting
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+LINK_FIELD = re.compile(r"\{(\+?)([^{}]+)\}")
+"""A field in the template of a link: whether its value keeps `/`, and its name."""
+_LINK = re.compile(r"https?://(?P<host>[^/?#]+)|mailto:", re.IGNORECASE)
 
 _LIMITS = "Limits"
 
@@ -34,6 +38,18 @@ class ServeSettings(Settings):
         "web page that may ask the server from a browser, as its scheme and host, for example https://notes.example.org; "
         "can be repeated",
         metavar="ORIGIN",
+    )
+    link: str = setting(
+        "",
+        "address of an answer in another place, for its title and for programs; fields stand in braces, for example "
+        "https://notes.example.org/{id}; default: the page of the text",
+        metavar="URL",
+    )
+    show: tuple[str, ...] = setting(
+        (),
+        "fields in the line below an answer on the page; default: up to three of its fields",
+        metavar="FIELD,…",
+        read=parted_by_commas,
     )
     open: bool = setting(False, "open the page in the browser")
     log_queries: bool = setting(False, "also write the queries to the log")
@@ -77,6 +93,21 @@ class ServeSettings(Settings):
                     f"{origin} is not an origin: write its scheme and host exactly, with the port if it has one, "
                     "for example https://notes.example.org"
                 )
+
+    @checked
+    def _link_is_safe(self) -> None:
+        example = "write a full address, for example https://notes.example.org/{id}"
+        if not self.link:
+            return
+        found = _LINK.match(self.link)
+        if not found:
+            raise ValueError(f"link begins with http://, https:// or mailto:, but it is {self.link[:80]!r}; {example}")
+        if re.search(r"[\s{}\x00-\x1f\x7f\\]", LINK_FIELD.sub("", self.link)):
+            raise ValueError(f"link has spaces, or braces without a field, in {self.link[:80]!r}; {example}")
+        if "{+" in (found["host"] or ""):
+            raise ValueError(
+                f"the host of a link has {{+FIELD}}, which keeps slashes, in {self.link[:80]!r}; {example}"
+            )
 
     @checked
     def _token_for_others(self) -> None:

@@ -23,6 +23,7 @@ from wordpipe.web.assistants.messages import (
     id_of,
     read_message,
 )
+from wordpipe.web.links import check_fields
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.replies import to_json
 from wordpipe.web.served_artifacts import ServedArtifacts
@@ -47,7 +48,7 @@ class _Desk:
 
 def answer_assistant(
     artifacts: PathLike | Sequence[PathLike], *, source: BinaryIO, sink: BinaryIO, verify: bool = True,
-    report: Report | None = None,
+    report: Report | None = None, link: str = "",
 ) -> None:  # fmt: skip
     """Answer an assistant's messages about some artifacts, until `source` ends or a stop signal comes.
 
@@ -58,17 +59,20 @@ def answer_assistant(
         source: where the messages come from, one in a line.
         sink: where the answers go, one in a line, in the order in which they are ready.
         verify: check the hashes of the artifacts first.
+        link: as `serve --link`: the address of a row elsewhere, which its answers then have.
         report: is called with a line when a new generation was taken or cannot be opened, and when a request failed by a bug.
 
     Raises:
-        ConfigError: no artifact, or two of one name.
+        ConfigError: no artifact, or two of one name; the link is no address, or no index has its field.
         ArtifactError: one cannot be opened.
         Stopped: by a stop signal.
     """
     several = [artifacts] if isinstance(artifacts, str | os.PathLike) else [*artifacts]
     said = report or (lambda _: None)
-    desk = _Desk(ServedArtifacts.open(several, verify=verify, report=said), ServeSettings())
+    settings = ServeSettings.make({"link": link}, flags={"link": "--link"})
+    desk = _Desk(ServedArtifacts.open(several, verify=verify, report=said), settings)
     try:
+        check_fields(desk.artifacts, settings)
         if apart := said_apart(desk.artifacts):
             said(apart)
         with stop_signal() as flag:

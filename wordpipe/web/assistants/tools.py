@@ -209,6 +209,7 @@ def _answer(at: At, hit: Mapping[str, Any], passage: Mapping[str, Any] | None) -
         **({} if hit.get("id") is None else {"id": hit["id"]}),
         **({"title": hit["title"]} if hit.get("title") else {}),
         **({"place": place} if place else {}),
+        **({"link": hit["link"]} if "link" in hit else {}),
         "score": round(float(hit["score"]), 4),
         **({"related": False} if hit.get("related") is False else {}),
         "text": text,
@@ -243,6 +244,7 @@ def _whole(asked: TextOf, at: At, found: Any) -> dict[str, Any]:
         **({} if found.get("id") is None else {"id": found["id"]}),
         **({"title": found["title"]} if found.get("title") else {}),
         **({"place": place} if place else {}),
+        **({"link": found["link"]} if "link" in found else {}),
         **_fields_of(found),
         "start": found["start"],
         "characters": found["characters"],
@@ -314,8 +316,9 @@ def _answer_text(one: Mapping[str, Any]) -> str:
 
 
 def _fields_text(one: Mapping[str, Any]) -> str:
-    """Return the fields of a row as one line, with a line break before it; empty where it has none."""
-    shown = [f"{name}: {value}" for name, value in one.get("fields", {}).items()]
+    """Return link and fields of a row as one line, with a line break before it; empty where it has none."""
+    shown = [f"link: {one['link']}"] if "link" in one else []
+    shown += [f"{name}: {value}" for name, value in one.get("fields", {}).items()]
     if left_out := one.get("fields_left_out"):
         shown.append(f"{left_out} more fields")
     return f"\n{'  ·  '.join(shown)}" if shown else ""

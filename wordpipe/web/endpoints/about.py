@@ -21,7 +21,7 @@ _ARTIFACT = fields({
     **_STATE, "path": TEXT, "can": listing(TEXT), "command": TEXT, "rows": maybe(WHOLE), "dim": maybe(WHOLE),
     "made": maybe(NUMBER), "metrics": MAP, "counts": MAP, "warnings": listing(TEXT),
 }, {"manifest": MAP})  # fmt: skip
-_ALL = fields({"version": TEXT, "artifacts": listing(ref("Artifact")), "limits": MAP})
+_ALL = fields({"version": TEXT, "artifacts": listing(ref("Artifact")), "show": listing(TEXT), "limits": MAP})
 _HEALTH = Answer("Health", fields(
     {"status": {"enum": ["ok", "stale", "stopping"]}},
     {"version": TEXT, "seconds": NUMBER, "artifacts": listing(fields(_STATE))},
@@ -45,6 +45,7 @@ class About(Endpoint):
         if self.artifact is None:
             return json_reply({
                 "version": __version__, "artifacts": [_about(one) for one in by_name.values()],
+                "show": [*limits.show],
                 "limits": {
                     "k": limits.max_k, "texts": limits.max_texts, "chars": limits.max_chars, "body": limits.max_body,
                     "seconds": limits.timeout,

@@ -24,6 +24,7 @@ from wordpipe.stages import (
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of, pieces_of
+from wordpipe.web.links import add_links
 from wordpipe.web.params import (
     ANY,
     FLAG,
@@ -61,7 +62,7 @@ _HIT = fields(
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "text": TEXT, "word": TEXT,
         "count": WHOLE, "source": TEXT, "line": WHOLE, "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT,
-        "split": TEXT, "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT,
+        "split": TEXT, "metadata": MAP, "explain": MAP, "related": FLAG, "index": TEXT, "link": TEXT,
         "found_in": listing(TEXT), "also_in": fields({"count": WHOLE, "places": listing(TEXT)}),
     },
     closed=False,
@@ -219,10 +220,10 @@ class Search(Endpoint):
         found = iter(at.opened.query_all([one for one in questions if one], asked.k, options))
         results = [next(found) if one else _listed(at.opened, options, asked.k) for one in questions]
         if asked.format != "json":
-            return [_named(at, Found(result)) for result in results]
+            return [_addressed(at, Found(result)) for result in results]
         counts = at.opened.count_all(questions, options) if asked.count else [None] * len(questions)
         return [
-            _named(
+            _addressed(
                 at,
                 Found(
                     result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n})
@@ -268,6 +269,7 @@ class Similar(OfOneRow):
                 found.append(row)
                 continue
             hits = at.opened.similar(row, items[0].k, options)
+            add_links(hits, at.server.settings.link)
             found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row}))
         return found
 
@@ -373,8 +375,9 @@ def _as_parameters(said: str) -> str:
     return _OPTION.sub(lambda found: written[found.lastindex].format(found[found.lastindex or 0]), said)
 
 
-def _named(at: At, found: Found) -> Found:
-    """Name in each hit of several indexes the index by its name in the server, where the index says its folder."""
+def _addressed(at: At, found: Found) -> Found:
+    """Add to each hit its link, and, of several indexes, the index's name in the server, where the index says its folder."""
+    add_links(found.result.hits, at.server.settings.link)
     if at.served.parts:
         names = {str(one.path): name for one, name in zip(at.opened.parts, at.served.parts, strict=True)}
         for hit in found.result.hits:

@@ -9,6 +9,7 @@ from wordpipe.errors import ConfigError, InputError
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenTextIndex
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
+from wordpipe.web.links import add_links
 from wordpipe.web.params import ANY, FLAG, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
 from wordpipe.web.replies import Refused
 
@@ -26,6 +27,7 @@ _TEXT = Answer("Text", fields(
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "source": TEXT, "line": WHOLE,
         "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG, "pieces": PIECES,
+        "link": TEXT,
     },
     closed=False,
 ))  # fmt: skip
@@ -106,6 +108,7 @@ class TextOf(OfOneRow):
         rows = [one.row_in(at) for one in items]
         known = sorted({row for row in rows if isinstance(row, int)})
         shown = dict(zip(known, opened.row_reader(known), strict=True))
+        add_links(shown.values(), at.server.settings.link)
         return [
             row if isinstance(row, Refused) else one._of(opened, row, shown[row])
             for row, one in zip(rows, items, strict=True)

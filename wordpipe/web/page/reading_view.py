@@ -127,6 +127,8 @@ def _beside(found: Mapping[str, Any], first: Mapping[str, Any], index: str, aske
     if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
         own = url(own.partition("?")[0], index=index) if own.partition("?")[0] != f"{root}text/" else own
     links.append(tag("a", "link to this text", href=own, rel="bookmark"))
+    if "link" in found:
+        links.append(tag("a", "open where it comes from", href=found["link"]))
     return tag("nav", links, class_="beside", aria_label="This document")
 
 

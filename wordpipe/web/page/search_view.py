@@ -7,13 +7,13 @@ JSON, [["lang", "de"], ["year", [1990, null]], …], of which those of one colum
 """
 
 import json
-import math
 import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
+from wordpipe.web.page.card import PASSAGE, card, cut
 from wordpipe.web.page.parts import (
     Inner,
     Markup,
@@ -23,18 +23,13 @@ from wordpipe.web.page.parts import (
     options,
     over_texts,
     problem,
-    prose,
     tag,
     url,
 )
-from wordpipe.web.page.reading_view import text_url
-from wordpipe.wording import place_of_hit
 
 K = 10  # hits at first
-PASSAGE = 320  # characters shown of a hit
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 NO_VALUE = "no value"
-LESS_RELATED = "less related: less than half of the words of the query"  # as in results.js
 MATCHES = "The numbers count only texts that contain a word of the query."
 _MIXES = [
     ("auto", "automatic"),
@@ -57,15 +52,12 @@ _KEPT = (
     "f",
     *_WEIGHED,
 )  # in the address of further answers
-_PLACES = 3  # where else a text stands
 _VALUES = 8  # of a filter
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
-_STEPS = 4  # of the strength of an answer
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
 _MAX_CHOSEN = 64  # values of filters in a URL
-_EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 
 Chosen = list[tuple[str, Any]]
 
@@ -98,9 +90,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     # the hits
     hits: Inner = None
     if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
-        hits = await _hits(
-            params, ask, name, asked, narrowed, facets if status == 200 and not liked else None, about["limits"]["k"]
-        )
+        hits = await _hits(params, ask, name, asked, narrowed, facets if status == 200 and not liked else None, about)
     elif status != 200:
         hits = problem(facets)
     welcome = await _welcome(ask, index)
@@ -109,6 +99,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         tag("div", hits or welcome, id="results"), tag("template", welcome, id="welcome"),
         _filters(facets if status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
+        data_show=json.dumps(about["show"]),
         data_mixes=str(mixes).lower(),
     )  # fmt: skip
 
@@ -145,10 +136,11 @@ def _ends(value: Any) -> tuple[Any, ...]:
 
 async def _hits(
     params: Mapping[str, str], ask: Any, index: str, asked: str, narrowed: Mapping[str, str],
-    facets: Mapping[str, Any] | None, most: int,
+    facets: Mapping[str, Any] | None, about: Mapping[str, Any],
 ) -> Inner:  # fmt: skip
     """Return the search view's HTML of the hits of a query, or of the rows similar to a row; `facets` say how many match."""
     # ask by a text, or for rows like a row
+    most = about["limits"]["k"]
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
     path, liked = "/search", params.get("similar_id") or params.get("similar")
@@ -183,10 +175,13 @@ async def _hits(
     groups = folded([one["text"] for one in found["hits"]])
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
+
+    def drawn(place: int, below: Sequence[Markup] = (), *, is_border: bool = False) -> Markup:
+        hit, passage = found["hits"][place], passages[place]
+        return card(hit, passage, params, index, largest, about["show"], below, is_border=is_border)
+
     for first, *others in groups:
-        below = [_hit(found["hits"][place], passages[place], params, index, largest) for place in others]
-        is_border = len(rows) == border
-        rows.append(_hit(found["hits"][first], passages[first], params, index, largest, below, is_border=is_border))
+        rows.append(drawn(first, [*map(drawn, others)], is_border=len(rows) == border))
     n = len(passages)
     is_counted = facets and (facets["among"] == "matches" or not asked) and params.get("docs") != "1"
     matches = facets["rows"] if facets and is_counted else 0
@@ -224,13 +219,6 @@ def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     before, parameter, after = remark.partition("exact=1")
     link = tag("a", "an exact search", href=url(**{**kept, "exact": "1"})) if parameter else None
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
-
-
-def _strength(share: float) -> Markup:
-    """Return how strong an answer of the search view is beside the strongest one: four steps of its share of that score."""
-    n = max(1, min(_STEPS, math.ceil(_STEPS * share)))
-    said = f"strength {n} of {_STEPS}"
-    return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=said)
 
 
 def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:
@@ -277,78 +265,6 @@ def _weighed(params: Mapping[str, str]) -> dict[str, str]:
     return {name: params[name] for name in _WEIGHED if params.get(name)}
 
 
-def _hit(
-    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str,
-    largest: float, others: Sequence[Markup] = (), *, is_border: bool = False,
-) -> Markup:  # fmt: skip
-    """Return the search view's HTML of one hit: title, passage, strength, fields; at the border a line above."""
-    # what is shown of the text and of its fields
-    title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
-    pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
-    before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
-    fields = {"id": hit.get("id"), "index": hit.get("index"), **hit.get("metadata", {})}
-    shown = [f"{name} {_short(value)}" for name, value in fields.items() if value not in (None, [], "")]
-    # a row without a vector has no like rows
-    like = None
-    if passage is None or passage["has_vector"]:
-        # an id stays with its record when the index is made again
-        like_what = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
-        narrowed = {"index": hit.get("index", index), "f": params.get("f"), "where": params.get("where")}
-        href = url(**like_what, **narrowed)
-        like = tag("a", "more like this", href=href)
-    is_titled, to = any(text for text, _ in title), text_url(hit, hit.get("index", index), params.get("q", ""))
-    # title, text, facts, and what says nearly the same
-    return tag(
-        "li",
-        tag("p", LESS_RELATED, class_="near") if is_border else None,
-        tag("h2", tag("a", _marked(title), href=to), class_="title", dir="auto") if is_titled else None,
-        tag(
-            "p", "… " if before else None, _marked(pieces), " …" if after else None,
-            class_="text code" if passage and passage.get("code") else "text", dir="auto",
-        ),
-        tag(
-            "p", _strength(hit["score"] / largest) if largest else None, tag("bdi", _place(hit), class_="place"),
-            _also_in(hit), [tag("bdi", one, class_="field") for one in shown],
-            None if is_titled else tag("a", "read", href=to), like, class_="about",
-        ),
-        # below it
-        tag(
-            "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
-            tag("ol", others), class_="others",
-        ) if others else None,
-        class_="hit", id=f"answer-{hit['rank']}",
-    )  # fmt: skip
-
-
-def _also_in(hit: Mapping[str, Any]) -> Markup | None:
-    """Return where else the text of a hit stands."""
-    if not (also := hit.get("also_in")):
-        return None
-    places = also["places"][:_PLACES]
-    more = f" and {also['count'] - len(places):,} more" if also["count"] > len(places) else ""
-    return tag("bdi", f"also in {', '.join(places)}{more}", class_="field")
-
-
-def _place(hit: Mapping[str, Any]) -> str:
-    """Return where a hit stands: its page, slide or cell, else its source and line."""
-    return place_of_hit(
-        {**hit, "anchor": hit.get("anchor") if hit.get("place") else None}
-    )  # a name in a page is a link there
-
-
-def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
-    """Return the pieces of a passage with the words of the query marked."""
-    return [
-        tag("mark", prose(text)) if is_marked else prose(_EMPTY_LINES.sub("\n\n", text)) for text, is_marked in pieces
-    ]
-
-
-def _short(value: Any) -> str:
-    """Return a value as a text of at most 80 characters."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 80 else text[:79] + "…"
-
-
 async def _welcome(ask: Any, index: Mapping[str, Any]) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
@@ -378,7 +294,7 @@ async def _made(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
         more = f" and {n - len(names):,} more" if n > len(names) else ""
         said += [
             f"From {n:,} {'source' if n == 1 else 'sources'}: ",
-            tag("bdi", ", ".join(map(_short, names))),
+            tag("bdi", ", ".join(map(cut, names))),
             f"{more}. ",
         ]
     if index.get("made") and index["name"] != ALL:
@@ -439,7 +355,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
             pair = (column["name"], value)
             pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
-            shown = NO_VALUE if value is None else _short(names.get(value, value))
+            shown = NO_VALUE if value is None else cut(names.get(value, value))
             if isinstance(value, tuple):
                 shown = " ".join(
                     f"{end} {one}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
@@ -449,7 +365,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
                 tag("span", f"{count:,}", class_="count") if count is not None else None,
             ]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
-        groups.append(tag("section", tag("h2", tag("bdi", _short(column["name"]))), tag("ul", items)))
+        groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), tag("ul", items)))
     # a note on what is counted
     note = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
     return tag(

@@ -165,6 +165,7 @@ function search(view) {
     const groups = folded(found.hits, found.passages ?? []), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       read: (hit) => textUrl(hit, asked),
+      show: JSON.parse(view.dataset.show),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
       why: async (hit) => {
         if (asked.similar || !asked.q.trim()) return hit;

@@ -5,6 +5,9 @@ import {drawWhy} from "./why.js";
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
 const TITLE = 200;
 const PLACES = 3; // where else a text stands
+const FIELDS = 3; // in the line of an answer
+const SHORT = 60; // characters of a value in that line
+const DATE = /^\d{4}-\d\d-\d\d/;
 const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
@@ -66,24 +69,21 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   why.addEventListener("click", open);
   node.open = open;
 
-  const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value?.length !== 0);
+  const isTitled = title.some(([piece]) => piece.trim()), page = act.read(hit), to = hit.link ?? page;
+  const quote = make("button", {type: "button", title: "copy the passage and its place", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, hit.link ?? place].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the words of the query") : null,
-      title.some(([piece]) => piece.trim())
-        ? make("h2", {class: "title", dir: "auto"}, make("a", {href: act.read(hit)}, marked(cutPieces(title, TITLE), TITLE)))
-        : null,
+      isTitled ? make("h2", {class: "title", dir: "auto"}, make("a", {href: to}, marked(cutPieces(title, TITLE), TITLE))) : null,
       saysMore ? body : null,
-      make("p", {class: "about"},
-        largest ? strength(hit.score / largest) : null,
-        place ? copyButton(place, "place", shortPlace(place, hit, act.names)) : null,
-        hit.also_in ? make("span", {class: "field"}, "also in ", text(alsoIn(hit.also_in), 200)) : null,
-        hit.id !== undefined && hit.id !== null ? copyButton(String(hit.id), "id", `id ${hit.id}`) : null,
-        hit.index ? make("span", {class: "field index"}, make("span", {class: "field-name"}, "index"), " ", text(hit.index, 80)) : null,
-        fields.map(([name, value]) => make("span", {class: "field"}, make("span", {class: "field-name"}, text(name, 40)), " ", passage?.fields?.[name] ? marked(passage.fields[name], 200) : text(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value, 80))),
-        title.some(([piece]) => piece.trim()) ? null : make("a", {href: act.read(hit)}, "read"),
-        why,
-        passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
+      make("div", {class: "foot"},
+        drawAbout(hit, passage, place, largest, act),
+        make("p", {class: "actions"},
+          why,
+          passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
+          quote,
+          isTitled && to === page ? null : make("a", {href: page}, "read"),
+        ),
       ),
       panel,
       others.length
@@ -93,6 +93,42 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
     ].filter(Boolean),
   );
   return node;
+}
+
+// The line of an answer: where it stands and its best fields; it opens a list of all fields, if there are any.
+function drawAbout(hit, passage, place, largest, act) {
+  const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value?.length !== 0);
+  const words = passage?.fields ?? {}, known = {...hit, ...hit.metadata};
+  const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => !(value === undefined || value === null || value === "" || value.length === 0)) : bestOf(fields, words);
+  const facts = [
+    largest ? strength(hit.score / largest) : null,
+    place ? make("span", {class: "place"}, text(shortPlace(place, hit, act.names), 80)) : null,
+    hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
+    ...best.map(([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80))),
+  ].filter(Boolean);
+  const line = make("span", {class: "facts"}, facts.map((one) => [one, " "]));
+  const hasId = hit.id !== undefined && hit.id !== null;
+  if (!fields.length && !hasId && !hit.also_in) return make("p", {class: "about"}, line);
+  const rows = [
+    place ? ["place", copyButton(place, "place", place)] : null,
+    hasId ? ["id", copyButton(String(hit.id), "id", hit.id)] : null,
+    hit.also_in ? ["also in", text(alsoIn(hit.also_in), 2000)] : null,
+    ...fields.map(([name, value]) => [name, text(said(value), 2000)]),
+  ].filter(Boolean);
+  return make("details", {class: "about"}, make("summary", {}, line, make("span", {class: "rest"}, "details")),
+    make("dl", {}, rows.map(([name, value]) => make("div", {}, make("dt", {}, text(name, 60)), make("dd", {}, value)))));
+}
+
+// Those in which words of the query were found, then a date, then the first short ones.
+function bestOf(fields, words) {
+  const order = ([name, value]) => (words[name] ? 0 : DATE.test(String(value)) ? 1 : 2);
+  return fields.filter(([name, value]) => words[name] || said(value).length <= SHORT).sort((a, b) => order(a) - order(b)).slice(0, FIELDS);
+}
+
+const said = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value));
+
+function drawField(name, value, kind = "field") {
+  return make("span", {class: kind}, make("span", {class: "field-name"}, text(name, 40), " "), value);
 }
 
 // How strong an answer is beside the strongest one: a share of it in four steps, the number stands in `why`.

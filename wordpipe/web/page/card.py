@@ -1,0 +1,147 @@
+"""One answer on the page: title, passage, one line of where it stands and of its best fields, all its fields, actions.
+
+The line has at most three fields: those of `serve --show`, else the ones in which words of the query were found, then a date,
+then the first ones whose values are short. The script draws the same.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wordpipe.web.page.parts import Inner, Markup, definitions, prose, tag, url
+from wordpipe.web.page.reading_view import text_url
+from wordpipe.wording import place_of_hit
+
+PASSAGE = 320  # characters shown of a hit
+LESS_RELATED = "less related: less than half of the words of the query"  # as in results.js
+_PLACES = 3  # where else a text stands
+_STEPS = 4  # of the strength of an answer
+_FIELDS = 3  # in the line
+_SHORT = 60  # characters of a value in the line
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
+
+
+def card(
+    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str, largest: float,
+    show: Sequence[str], others: Sequence[Markup] = (), *, is_border: bool = False,
+) -> Markup:  # fmt: skip
+    """Return the HTML of one answer.
+
+    Args:
+        hit: as `/search` gives it.
+        passage: of its text; None: its beginning is shown.
+        params: of the URL.
+        index: that was asked.
+        largest: the score of the strongest answer; 0: scores say nothing.
+        show: the fields of its line; none: the best ones.
+        others: answers that say nearly the same.
+        is_border: true of the first one that is less related.
+    """
+    # what is shown of the text
+    title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
+    pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
+    before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
+    # what one can do with it: a row without a vector has no like rows
+    is_titled, text = any(text for text, _ in title), text_url(hit, hit.get("index", index), params.get("q", ""))
+    to = hit.get("link", text)
+    actions = [tag("a", "read", href=text)] if to != text or not is_titled else []
+    if passage is None or passage["has_vector"]:
+        # an id stays with its record when the index is made again
+        like = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
+        narrowed = {"index": hit.get("index", index), "f": params.get("f"), "where": params.get("where")}
+        actions.append(tag("a", "more like this", href=url(**like, **narrowed)))
+    # title, text, facts, and what says nearly the same
+    return tag(
+        "li",
+        tag("p", LESS_RELATED, class_="near") if is_border else None,
+        tag("h2", tag("a", _marked(title), href=to), class_="title", dir="auto") if is_titled else None,
+        tag(
+            "p", "… " if before else None, _marked(pieces), " …" if after else None,
+            class_="text code" if passage and passage.get("code") else "text", dir="auto",
+        ),
+        tag(
+            "div", _about(hit, passage, largest, show), tag("p", actions, class_="actions") if actions else None,
+            class_="foot",
+        ),
+        # below it
+        tag(
+            "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
+            tag("ol", others), class_="others",
+        ) if others else None,
+        class_="hit", id=f"answer-{hit['rank']}",
+    )  # fmt: skip
+
+
+def _about(
+    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str]
+) -> Markup:  # fmt: skip
+    """Return the line of an answer, which opens a list of all its fields if it has any."""
+    place = place_of_hit(
+        {**hit, "anchor": hit.get("anchor") if hit.get("place") else None}
+    )  # in a page a name is a link
+    fields = {name: value for name, value in (hit.get("metadata") or {}).items() if value not in (None, [], "")}
+    marked = (passage or {}).get("fields") or {}
+    named = best_fields({**hit, **fields} if show else fields, marked, show)
+    facts: list[Inner] = [_strength(hit["score"] / largest)] if largest else []
+    facts.append(tag("bdi", place, class_="place"))
+    if "index" in hit:
+        facts.append(
+            tag("span", tag("span", "index ", class_="field-name"), tag("bdi", hit["index"]), class_="field index")
+        )
+    for name, value in named.items():
+        shown = _marked(marked[name]) if name in marked else cut(value)
+        facts.append(
+            tag("span", tag("span", tag("bdi", name), " ", class_="field-name"), tag("bdi", shown), class_="field")
+        )
+    line = tag("span", [[one, " "] for one in facts], class_="facts")
+    rest = {"id": hit.get("id"), "also in": _also_in(hit), **fields}
+    if not any(value is not None for value in rest.values()):
+        return tag("p", line, class_="about")
+    whole = {name: cut(value, 2_000) for name, value in {"place": place, **rest}.items() if value is not None}
+    return tag(
+        "details", tag("summary", line, tag("span", "details", class_="rest")), definitions(whole), class_="about"
+    )
+
+
+def best_fields(fields: Mapping[str, Any], marked: Mapping[str, Any], show: Sequence[str]) -> dict[str, Any]:
+    """Return at most three fields for the line of an answer, or those that are to be shown.
+
+    >>> best_fields({"a": "x" * 99, "b": 1, "c": 2, "day": "2024-05-03", "d": 3, "e": 4}, {"d": []}, [])
+    {'d': 3, 'day': '2024-05-03', 'b': 1}
+    """
+    if show:
+        return {name: fields[name] for name in show if fields.get(name) not in (None, [], "")}
+    short = [name for name, value in fields.items() if name in marked or len(cut(value, _SHORT + 1)) <= _SHORT]
+    order = sorted(short, key=lambda name: (name not in marked, not _DATE.match(str(fields[name]))))
+    return {name: fields[name] for name in order[:_FIELDS]}
+
+
+def _also_in(hit: Mapping[str, Any]) -> str | None:
+    """Return where else the text of an answer stands."""
+    if not (also := hit.get("also_in")):
+        return None
+    places = also["places"][:_PLACES]
+    more = f" and {also['count'] - len(places):,} more" if also["count"] > len(places) else ""
+    return f"{', '.join(places)}{more}"
+
+
+def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
+    """Return the pieces of a passage with the words of the query marked."""
+    return [
+        tag("mark", prose(text)) if is_marked else prose(_EMPTY_LINES.sub("\n\n", text)) for text, is_marked in pieces
+    ]
+
+
+def cut(value: Any, most: int = 80) -> str:
+    """Return a value on the page as a text of at most so many characters."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _strength(share: float) -> Markup:
+    """Return how strong an answer of the search view is beside the strongest one: four steps of its share of that score."""
+    n = max(1, min(_STEPS, math.ceil(_STEPS * share)))
+    said = f"strength {n} of {_STEPS}"
+    return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=said)
