@@ -363,7 +363,7 @@ OTHER_FILES = {
         "rows_without_vector.npy": "the rows whose text has no vector, where there are any: their vectors are zeros",
     },
     "index": {
-        "index.faiss": "the FAISS index; it numbers the rows that have a vector",
+        "index.faiss": "the FAISS index without the vectors, which are in the rows; it numbers those that have a vector",
         "rows_without_vector.npy": "the rows that have none, where there are any",
         "encoder/": "what is needed to embed a query the same way",
         "lexical/": "the words of the rows, for BM25",

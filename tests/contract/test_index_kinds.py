@@ -23,8 +23,8 @@ def files() -> dict[str, bytes]:
     return {name: written(built(unit(N, DIM, 1), type=name).index) for name in KINDS}
 
 
-def written(index: object) -> bytes:
-    write_index(index, file := io.BytesIO())
+def written(index: object, *, vectors: bool = True) -> bytes:
+    write_index(index, file := io.BytesIO(), vectors=vectors)
     return file.getvalue()
 
 
@@ -63,6 +63,24 @@ def test_faiss_and_we_read_back_the_same_index(name: str, files: dict[str, bytes
     for hit, wanted in zip(first, second, strict=True):
         np.testing.assert_array_equal(hit.rows, wanted.rows)
         np.testing.assert_array_equal(hit.scores, wanted.scores)
+
+
+@EACH
+def test_its_file_needs_no_vectors_where_the_rows_have_them(name: str, files: dict[str, bytes]) -> None:
+    vectors_ND = unit(N, DIM, 1)
+    data = written(built(vectors_ND, type=name).index, vectors=False)
+    assert len(data) < len(files[name]) - vectors_ND.nbytes + 100
+
+    def read(blocks: list[Vectors]) -> object:
+        return read_index(io.BytesIO(data), size=len(data), vectors=iter(blocks), n=N)
+
+    assert written(read([vectors_ND[:500], vectors_ND[500:]])) == files[name]
+    for blocks in ([vectors_ND[:500]], [vectors_ND, vectors_ND[:1]], [vectors_ND[:, 1:]]):
+        with pytest.raises(ArtifactError, match="the FAISS index is damaged"):
+            read(blocks)
+    # one with its vectors, as they were before, is read as it is
+    whole = read_index(io.BytesIO(files[name]), size=len(files[name]), vectors=iter([]), n=N)
+    assert written(whole) == files[name]
 
 
 @EACH

@@ -44,7 +44,7 @@ class Plan:
 
     kind: str  # the kind of index
     memory_bytes: int  # the process at its peak
-    index_bytes: int  # the finished index, in memory and on the disk
+    index_bytes: int  # the finished index in memory
 
     @classmethod
     def of_build(cls, kind: Flat, later_bytes: int = 0, encoding_bytes: int = 0) -> "Plan":

@@ -1,8 +1,9 @@
 """A FAISS index: what every kind of index does, the exact one, its file, the soundness of one that was read, and its search.
 
 All kinds compare by inner product, which on unit vectors is the cosine. Kinds that find candidates by codes compare the best
-of them by the vectors themselves, so the scores of every kind are exact. The vectors are kept in full: in half precision they
-take half the memory, and scores were off by up to 8e-5.
+of them by the vectors themselves, so the scores of every kind are exact. In memory the vectors are kept in full: in half
+precision they take half of it, and scores were off by up to 8e-5. The file of an index that lies beside its rows is without
+them: the rows have them, and who reads the file gives them.
 
 Recall is measured with rows outside the index: a graph finds its own too easily. So some rows can be withheld until the search
 has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
@@ -34,6 +35,7 @@ BUILD_AGAIN = "build the index again: wordpipe index"
 K = 10  # neighbours, by which the recall is measured
 RANDOM_READ = 4.0  # how much dearer a byte of a candidate's vector is than one of a list that is read in order
 _FLAT_BELOW = 20_000  # vectors that an exact search scans in about a millisecond
+_TABLES = 16  # numbers for each of a centroid's, at most, in a table of products that faiss counts as if it made it
 _FAISS_PLACE = re.compile(r"^Error in .* at \S+:\d+: ")  # which line of faiss complains
 
 Codes = npt.NDArray[np.uint8]
@@ -78,7 +80,7 @@ class Flat:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the finished index, in memory and on the disk."""
+        """Bytes of the finished index in memory."""
         return int(self.n * self._vector_bytes())
 
     @property
@@ -195,27 +197,54 @@ def faiss_threads(threads: int) -> Iterator[int]:
         faiss.omp_set_num_threads(before)
 
 
-def write_index(index: Any, file: Any) -> None:
+def write_index(index: Any, file: Any, *, vectors: bool = True) -> None:
     """Write the index to anything with a `write` for bytes, such as a writer that hashes; an error of it passes through.
+
+    Without the vectors of its rows, where these are written beside it, the index has them no longer.
 
     Faiss never gets a path: on a full disk `faiss.write_index` to one returns as if all were well and leaves an empty file.
     """
-    faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]
+    held: Any = faiss
+    if not vectors and not isinstance(index, faiss.IndexHNSW):  # whose graph may not have more rows than its store
+        store_of(index).reset()
+    held.write_index(index, held.PyCallbackIOWriter(file.write), 0 if vectors else held.IO_FLAG_SKIP_STORAGE)
 
 
-def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+def store_of(index: Any) -> Any:
+    """Return the vectors themselves in order, as a flat index in memory; None if the FAISS index has no place for them."""
+    if isinstance(index, faiss.IndexRefine):
+        index = faiss.downcast_index(index.refine_index)
+    elif isinstance(index, faiss.IndexHNSW) and index.storage is not None:
+        index = faiss.downcast_index(index.storage)
+    return index if isinstance(index, faiss.IndexFlat) else None
+
+
+def numbers_in(store: Any, n: int) -> Vectors:
+    """Return the memory of n vectors of a flat index, (n, D), to be written to; it is all reserved at once."""
+    held: Any = faiss
+    store.reset()
+    store.codes.resize(n * store.code_size)
+    vectors_ND: Vectors = held.rev_swig_ptr(store.codes.data(), n * store.code_size).view(np.float32).reshape(n, -1)
+    return vectors_ND
+
+
+def read_index(
+    file: BinaryIO, *, size: int, where: str | None = None, vectors: Iterable[Vectors] = (), n: int = 0
+) -> Any:
     """Read a FAISS index; its width of search is part of the file.
 
     Args:
         file: from its current position to its end.
-        size: bytes to come; no part of the index may claim more, whatever its header says.
+        size: bytes to come; no part of the index may claim much more, whatever its header says.
         where: what to call the file in an error.
+        vectors: those of its rows, (B, D) at a time, for an index that was written without them; else they are not read.
+        n: how many there are.
 
     Raises:
         ArtifactError: not an index, cut short, or one that claims more than it has.
     """
     before = faiss.get_deserialization_vector_byte_limit()
-    faiss.set_deserialization_vector_byte_limit(size + 1)
+    faiss.set_deserialization_vector_byte_limit(_TABLES * size + 1)
     try:
         index = faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
     except (RuntimeError, MemoryError, AssertionError) as error:
@@ -225,11 +254,32 @@ def read_index(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
     finally:
         faiss.set_deserialization_vector_byte_limit(before)
     try:
+        if n and not ((store := store_of(index)) and store.ntotal):
+            _fill(index, vectors, n)
         check_structure(index)
     except (ValueError, RuntimeError, AssertionError) as error:
         got = str(error).partition("\n")[0][:200]
         raise DamageError("the FAISS index is damaged", where=where, got=got, hint=BUILD_AGAIN) from None
     return index
+
+
+def _fill(index: Any, vectors: Iterable[Vectors], n: int) -> None:
+    """Put the vectors of n rows into a FAISS index that was read without them. Raises ValueError: they do not fit it."""
+    if isinstance(index, faiss.IndexHNSW) and index.storage is None:
+        index.storage, index.own_fields = faiss.IndexFlat(index.d, index.metric_type), True
+        index.storage.this.disown()
+    if (store := store_of(index)) is None:
+        return  # what it is, the check of its structure says
+    vectors_ND, first = numbers_in(store, n), 0
+    for block_BD in vectors:
+        need(
+            block_BD.shape[1] == store.d, f"the rows have vectors of width {block_BD.shape[1]}, the index of {store.d}"
+        )
+        need(first + len(block_BD) <= n, f"the rows have more than {n} vectors")
+        vectors_ND[first : first + len(block_BD)] = unit_vectors(block_BD, first=first, error=DamageError)
+        first += len(block_BD)
+    need(first == n, f"the rows have {first} vectors instead of {n}")
+    store.ntotal = n
 
 
 def check_structure(index: Any) -> None:
@@ -366,13 +416,8 @@ class VectorIndex:
 
     @property
     def _held(self) -> Any:
-        """The vectors themselves in order, as a flat index in memory; None if the FAISS index has none."""
-        index: Any = self._index
-        if isinstance(index, faiss.IndexRefine):
-            index = faiss.downcast_index(index.refine_index)
-        elif isinstance(index, faiss.IndexHNSW):
-            index = faiss.downcast_index(index.storage)
-        return index if isinstance(index, faiss.IndexFlat) else None
+        """The vectors themselves, see `store_of`."""
+        return store_of(self._index)
 
     def _threads_for(self, queries: int) -> int:
         """Return the threads for a search of a FAISS index: 1 where there is little work, or else 0."""

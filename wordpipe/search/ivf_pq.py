@@ -22,8 +22,10 @@ from wordpipe.search.faiss_index import (
     check_structure,
     faiss_threads,
     need,
+    numbers_in,
     read_index,
     same_size,
+    store_of,
 )
 from wordpipe.search.knn import Mask, Rows, Vectors
 
@@ -219,12 +221,8 @@ class Lists(Flat):
 
     def begin(self) -> None:
         """Reserve the memory of the vectors beside the lists of an ivf-pq index, to be written to."""
-        held: Any = faiss
-        self._store = held.downcast_index(self.index.refine_index)
-        self._store.reset()
-        self._store.codes.resize(self.n * self._store.code_size)
-        store = held.rev_swig_ptr(self._store.codes.data(), self.n * self._store.code_size)
-        self._beside_ND: Vectors = store.view(np.float32).reshape(self.n, -1)
+        self._store = store_of(self.index)
+        self._beside_ND = numbers_in(self._store, self.n)
 
     def add(self, first: int, block_BD: Vectors, within_B: Mask) -> None:
         """Put the rows that are `within` into the lists, and all vectors into the store beside the lists."""
@@ -263,7 +261,7 @@ class Lists(Flat):
 
     @staticmethod
     def read_to_grow(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-        """Read an ivf-pq index but for the vectors beside its lists, nine tenths of it: they are to be filled in.
+        """Read an ivf-pq index but for the vectors beside its lists, which only an index of before has: they are filled in.
 
         Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and
         what is raised, is as in `read_index`.

@@ -413,11 +413,11 @@ def index_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     if not given.dim:
         text, rows = given.bytes, _rows_of(given, settings.unit)
         return Rule("index/words", 0.8 + text / 2.5e6, 200e6 + 8 * text, 1.7 * text, Size(rows=rows, bytes=text))
-    vectors = 4 * given.rows * given.dim
+    vectors = 4 * given.rows * given.dim  # and the encoder lie on the disk once
     text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
     seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6
     memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - vectors)
-    return Rule("index", seconds, memory, given.disk + vectors + 0.8 * text, Size(rows=given.rows, dim=given.dim))
+    return Rule("index", seconds, memory, 0.1 * vectors + 1.1 * text, Size(rows=given.rows, dim=given.dim))
 
 
 def cluster_rule(settings: Any, inputs: Sequence[Size]) -> Rule:

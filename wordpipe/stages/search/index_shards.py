@@ -129,8 +129,7 @@ def _read_lists(cache: ResumeCache) -> Any:
     """Read the learned lists of an index from the resume cache, for its shards."""
     path = cache.path / _LISTS
     with path.open("rb") as file:
-        # faiss counts a table of products that it would make of other lists: 16 numbers for each of a centroid's, at most
-        return read_index(file, size=16 * path.stat().st_size, where=str(path))
+        return read_index(file, size=path.stat().st_size, where=str(path))
 
 
 def encoded_name(number: int) -> str:

@@ -70,7 +70,7 @@ def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:
         job.note(line)
     # Write it, its rows, and what queries and the next update need.
     with job.writer.create(INDEX_FILE) as file:
-        write_index(built.index, file)
+        write_index(built.index, file, vectors=False)  # the rows have them
     built = replace(built, index=None)  # what follows needs the memory
     bundle_rows(job, source)
     bundle_keys(job, table)
@@ -105,11 +105,10 @@ def _note_whole(job: Job, settings: IndexSettings, rows: int, *, in_place: bool)
 def _updated(job: Job, table: IndexVectors, previous: PreviousIndex, settings: IndexSettings) -> Built | None:
     """Return the old index, changed by `index --update`; None where it finds too little now."""
     old = previous.artifact
-    size = next(entry.bytes for entry in old.manifest.outputs if entry.path == INDEX_FILE)
     kind = kind_of(previous.kind)(table.count, table.dim, settings)
     Plan.of_update(kind).refuse_above(settings.max_memory_bytes)
     with old.open(INDEX_FILE) as file:
-        found = kind.read_to_grow(file, size=size, where=str(old.path / INDEX_FILE))
+        found = kind.read_to_grow(file, size=old.entry(INDEX_FILE).bytes, where=str(old.path / INDEX_FILE))
     held, vectors = None, previous.old_vectors(table.with_vector)
     if old.names(HELD_OUT):
         held = read_held_out(old.read(HELD_OUT), vectors[1], table.dim, str(old.path / HELD_OUT))

@@ -20,10 +20,12 @@ from wordpipe.artifacts import (
     has_vectors,
     read_batches,
     read_schema,
+    read_vectors,
     refuse_without_vectors,
     row_count,
     row_shower,
     rows_with_vector,
+    vectors_there,
     visible_columns,
 )
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError, NothingFound
@@ -305,12 +307,12 @@ class OpenIndex(OpenArtifact):
 
         refuse_without_vectors(self.artifact)
 
-        with self.artifact.open(INDEX_FILE) as file:
-            size = next(o.bytes for o in self.artifact.manifest.outputs if o.path == INDEX_FILE)
-            where = str(self.artifact.path / INDEX_FILE)
-            found = read_index(file, size=size, where=where)
         rows, dim = row_count(self.artifact, "index"), self.artifact.fact("dim", int, least=1)
         rows = rows if self.with_vector is None else len(self.with_vector)
+        vectors = vectors_there((block for _, block in read_vectors(self.artifact, "index")), self.with_vector)
+        with self.artifact.open(INDEX_FILE) as file:
+            size, where = self.artifact.entry(INDEX_FILE).bytes, str(self.artifact.path / INDEX_FILE)
+            found = read_index(file, size=size, where=where, vectors=vectors, n=rows)
         if (found.ntotal, found.d) != (rows, dim):
             got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} vectors of width {dim}"
             what = "the vectors of the index do not match its rows"
