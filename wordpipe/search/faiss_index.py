@@ -211,7 +211,7 @@ def write_index(index: Any, file: Any, *, vectors: bool = True) -> None:
 
 
 def store_of(index: Any) -> Any:
-    """Return the vectors themselves in order, as a flat index in memory; None if the FAISS index has no place for them."""
+    """Return the flat index that a FAISS index compares vectors by; None where nothing in the FAISS index is flat."""
     if isinstance(index, faiss.IndexRefine):
         index = faiss.downcast_index(index.refine_index)
     elif isinstance(index, faiss.IndexHNSW) and index.storage is not None:
@@ -264,7 +264,7 @@ def read_index(
 
 
 def _fill(index: Any, vectors: Iterable[Vectors], n: int) -> None:
-    """Put the vectors of n rows into a FAISS index that was read without them. Raises ValueError: they do not fit it."""
+    """Put the vectors of n rows into a FAISS index that was read without. Raises ValueError: another number or width."""
     if isinstance(index, faiss.IndexHNSW) and index.storage is None:
         index.storage, index.own_fields = faiss.IndexFlat(index.d, index.metric_type), True
         index.storage.this.disown()

@@ -261,7 +261,7 @@ class Lists(Flat):
 
     @staticmethod
     def read_to_grow(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-        """Read an ivf-pq index but for the vectors beside its lists, which only an index of before has: they are filled in.
+        """Read an ivf-pq index without the vectors that an older index has beside its lists: new vectors are filled in.
 
         Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and
         what is raised, is as in `read_index`.
