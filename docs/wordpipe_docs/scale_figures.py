@@ -217,7 +217,7 @@ def averaging() -> str:
 _SERVED = {
     "plain_faiss_server": "a simple server in twenty lines (FAISS, starlette), only vectors",
     "vectors": "`wordpipe serve`, `mode=dense`",
-    "auto": "`wordpipe serve`, `mode=auto`: words and vectors, searched twice, with rows and suggestions",
+    "hybrid": "`wordpipe serve`, `mode=hybrid`: words and vectors, searched twice, with rows and suggestions",
 }
 
 

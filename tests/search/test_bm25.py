@@ -62,6 +62,22 @@ def test_scores_are_those_of_the_formula_and_the_best_come_first(corpus, asked, 
         )
 
 
+@given(corpus=texts, asked=query, begun=st.sets(st.sampled_from(["da", "ho", "tax", "q"])), seed=st.integers(0, 99))
+def test_the_share_of_a_query_that_a_text_contains_is_that_of_its_words_one_by_one(corpus, asked, begun, seed):
+    index = LexicalIndex.build(iter(corpus), ENGLISH)
+    words = [{stem} for word in asked.split() for stem in index.analyser(word) if index.weight_of(stem)]
+    words += [{index.written(number) for number in index.begun(prefix)} for prefix in begun if index.begun(prefix)]
+    weights = [min(map(index.weight_of, one)) for one in words]
+    rows = np.random.default_rng(seed).permutation(len(corpus))
+    expected = []
+    for row in rows.tolist():
+        stems, share = {*index.analyser(corpus[row])}, np.float32(0)
+        for one, weight in zip(words, weights, strict=True):
+            share += np.float32(weight if one & stems else 0)
+        expected.append(share / np.float32(sum(weights)) if words else 1)
+    np.testing.assert_array_equal(index.shares_of_words(asked, rows, [*begun]), np.array(expected, np.float32))
+
+
 @settings(deadline=None)
 @given(corpus=texts, fields=texts, asked=query, k=st.integers(1, 8))
 def test_words_of_fields_count_as_the_formula_says_in_both_kinds_of_loops(corpus, fields, asked, k):

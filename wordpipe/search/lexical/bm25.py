@@ -280,11 +280,13 @@ class LexicalIndex(WordLookup):
             [number for form in forms if form.kind != "character" and (number := self._number_of(form.term)) >= 0]
             for forms in self.words_asked(query)
         ]
-        words += [[*self.begun(prefix)] for prefix in prefixes]
+        words = [one for one in (*words, *([*self.begun(prefix)] for prefix in prefixes)) if one]
         texts, shares_R, total = self.texts(rows_R), np.zeros(len(rows_R), np.float32), 0.0
-        for numbers in (np.array(one, np.int64) for one in words if one):
-            idf = float(self._idf(numbers).min())
-            shares_R[np.bincount(texts.at[np.isin(texts.numbers, numbers)], minlength=len(rows_R)) > 0] += idf
+        idf_M = self._idf(np.array([number for one in words for number in one], np.int64))
+        for numbers, last in zip(words, np.cumsum([*map(len, words)]).tolist(), strict=True):
+            idf = float(idf_M[last - len(numbers) : last].min())
+            # a text counts once, however often it is named here; the other ways of isin make a table of all terms
+            shares_R[texts.at[np.isin(texts.numbers, numbers, kind="sort")]] += idf
             total += idf
         return shares_R / np.float32(total) if total else np.ones_like(shares_R)
 

@@ -128,11 +128,11 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
 
     And say it of each term of an explanation, as `fields`.
     """
-    terms = lexical.read(asked.words, asked.prefixes).numbers
-    if not len(terms) or not hits:
-        return
     texts = lexical.texts(np.array([hit["row"] for hit in hits], np.int64))
-    beside = np.flatnonzero((texts.counts == 0) & np.isin(texts.numbers, terms))
+    beside = np.flatnonzero(texts.counts == 0)
+    if not len(beside):  # as where no fields are searched
+        return
+    beside = beside[np.isin(texts.numbers[beside], lexical.read(asked.words, asked.prefixes).numbers)]
     for at in np.unique(texts.at[beside]).tolist():
         own, hit = texts.numbers[beside[texts.at[beside] == at]].tolist(), hits[at]
         stems = set().union(*map(lexical.stems_of, own))

@@ -44,13 +44,8 @@ from wordpipe.stages.search.answer_list import (
     with_first,
 )
 from wordpipe.stages.search.asked_query import Asked, AskedRows, ChosenMode, QueryResult, choose_modes
-from wordpipe.stages.search.opened_artifact import (
-    OpenIndex,
-)
-from wordpipe.stages.search.opened_words_and_tables import (
-    Floats,
-    encode_texts,
-)
+from wordpipe.stages.search.opened_artifact import OpenIndex
+from wordpipe.stages.search.opened_words_and_tables import Floats, encode_texts
 from wordpipe.stages.search.row_facts import document_numbers, fields_used, reads_titles
 
 if TYPE_CHECKING:
@@ -139,7 +134,7 @@ class OpenTextIndex(OpenIndex):
         """Return a fact of the index that holds others; nothing where there is none."""
         return self._of(name)
 
-    @property
+    @cached_property
     def _has_words(self) -> bool:
         """True if the index can be searched by words."""
         return bool(self.artifact.names(LEXICAL))
@@ -399,13 +394,18 @@ class OpenTextIndex(OpenIndex):
         return Retriever(
             None if mode == "lexical" else self.vector_index(allowed),
             None if mode == "dense" else self.lexical_of(asked),
-            read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED),
+            self._agreement,
             self._weight(options),
             self._feedback(mode, options),
             allowed,
             asked.prefixes,
             self.row_facts.doublings(options),
         )
+
+    @cached_property
+    def _agreement(self) -> float:
+        """The agreement of vectors and words on what they find; see `vector_share`."""
+        return read_fact(self._of("lexical"), "agreement", float, self.artifact.path / MANIFEST, UNMEASURED)
 
     def _weight(self, options: QueryOptions) -> float | None:
         """Return the share of the vectors in every hybrid score; None: it follows from the agreement."""
