@@ -191,11 +191,13 @@ def _fused(lists: Sequence[tuple[Hits, float]]) -> Hits:
 # ---- the vectors
 
 
-def opened_sides(brought: Path, cache: Path) -> Callable[[Path, Any, LexicalIndex], dict[str, Side]]:
-    """A function that encodes a collection by all encoders, or reads what was encoded before."""
+def opened_sides(
+    brought: Path, cache: Path, names: Sequence[str] = ENCODERS
+) -> Callable[[Path, Any, LexicalIndex], dict[str, Side]]:
+    """A function that encodes a collection by all encoders (or some), or reads what was encoded before."""
 
     def of(folder: Path, collection: Any, lexical: LexicalIndex) -> dict[str, Side]:
-        return {name: _side(name, folder, collection, lexical, brought, cache) for name in ENCODERS}
+        return {name: _side(name, folder, collection, lexical, brought, cache) for name in names}
 
     return of
 

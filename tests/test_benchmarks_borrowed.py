@@ -43,3 +43,40 @@ def test_each_system_has_a_figure_on_each_collection(tmp_path: Path) -> None:
     assert {"bm25", "bm25_twice", "dense", "rrf", "hybrid", "random"} <= line.keys()
     assert all(0 < line[name] <= 100 for name in ("bm25", "dense", "rrf", "hybrid"))
     assert found["mean"]["rrf"] == line["rrf"]
+
+
+def test_paragraphs_pooled_late_are_means_of_their_tokens(tmp_path: Path) -> None:
+    tried = import_module("borrowed_tried")
+    made = model_files(word_tokenizer(ROLES).to_str().encode(), "encoder", "classic")
+    encoder = import_module("data_limited").opened(
+        imported(files(made | modules("Pooling"), tmp_path / "encoder")), "cpu"
+    )
+    paragraphs = ["the bees fly home", "a bee", "home is the hive of bees"]
+    parts = encoder.parts("\n".join(paragraphs))
+    start, found = 0, tried.pooled_late(encoder, paragraphs)
+    for paragraph, vector in zip(paragraphs, found, strict=True):
+        own = [
+            row / np.linalg.norm(row)
+            for row, (first, stop) in zip(parts.vectors, parts.spans, strict=True)
+            if start <= first < stop <= start + len(paragraph)
+        ]
+        assert len(own) == len(paragraph.split())
+        mean = np.sum(own, axis=0)
+        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-6)
+        start += len(paragraph) + 1
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_strong_directions_count_less(shuffled: bool) -> None:
+    tried, rng = import_module("borrowed_tried"), np.random.default_rng(5)
+    drawn = rng.standard_normal((400, 6)) * np.array([3, 1, 1, 1, 0.5, 0.2]) + 0.3
+    side = tried.Side(drawn.astype(np.float32), drawn[:9].astype(np.float32), 0.5)
+
+    def spread(power: float) -> float:
+        strength = np.linalg.eigvalsh(np.cov(tried.less_of_strong(side, power, shuffled=shuffled).documents.T))
+        return float(strength[-1] / strength[0])
+
+    assert (spread(1.0) < 2) is not shuffled  # all directions alike, or as uneven as before
+    centred = tried.less_of_strong(side, 0.0, shuffled=shuffled)
+    assert np.abs(centred.documents - tried.unit_rows((drawn - drawn.mean(0)).astype(np.float32))[0]).max() < 1e-5
+    np.testing.assert_allclose(centred.queries, centred.documents[:9], atol=1e-6)

