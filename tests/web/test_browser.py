@@ -455,7 +455,7 @@ def test_a_suggestion_replaces_the_word_that_was_typed(see):
     page.wait_for_selector("#filters label")
     page.fill("#q", "Resalts SALTT saltt bread")
     page.locator("#docs, input[name=docs]").first.focus()  # the word is finished
-    told = page.locator("p.unknown", has_text="saltt has no vector")
+    told = page.locator("p.unknown", has_text="saltt is in no text")
     told.locator("button").first.click()
     until(page, "!/saltt/i.test(document.querySelector('#q').value)")
     now = page.input_value("#q").split(" ")

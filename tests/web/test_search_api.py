@@ -273,6 +273,10 @@ def test_facets_count_the_answers_of_a_question(client):
     columns = {column["name"]: column for column in found["columns"]}
     assert (every["among"], found["among"], found["rows"], found["total"]) == ("rows", "matches", 20, 40)
     assert {one["value"]: one["count"] for one in columns["lang"]["values"]} == {"it's": 10, 'a "b" c': 10}
+    for typed in ("ir", "bees and ir"):  # the last word is still typed: the rows that the search finds
+        given = {"q": typed, "prefix": 1}
+        hits = client.get("/search", params=given | {"mode": "lexical", "k": 100, "format": "json"}).json()["hits"]
+        assert client.get("/facets", params=given).json()["rows"] == len(hits) > 0
     unknown = client.get("/facets", params={"q": "xylomorph"}).json()
     assert (unknown["among"], unknown["rows"]) == ("rows", 40)
 

@@ -339,9 +339,14 @@ class OpenIndex(OpenArtifact):
         """Return the rows that a condition allows, (N,), None for all. Raises ConfigError: the condition cannot be read."""
         return None if options.where is None else self._rows_where(options.where)
 
-    def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
-        """Return the rows that hold a word of a text, (N,); None where no row does, or the index has no words to search by."""
-        del text
+    def holding(self, text: str, *, prefix: bool = False) -> npt.NDArray[np.bool_] | None:
+        """Return the rows that hold a word of a text, (N,); None where no row does, or the index has no words to search by.
+
+        Args:
+            text: a query.
+            prefix: its last word is still typed, so words that begin with it count as well.
+        """
+        del text, prefix
         return None
 
     def rows_of(self, found: Sequence[Hits], offset: int = 0) -> list[list[dict[str, Any]]]:

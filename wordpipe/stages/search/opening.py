@@ -426,9 +426,9 @@ class OpenApart(OpenIndexes):
         own = _by_itself(options)
         return np.concatenate([rows & matching_rows(part, one, own) for part, one, rows in self._each(text, options)])
 
-    def holding(self, text: str) -> Mask | None:
+    def holding(self, text: str, *, prefix: bool = False) -> Mask | None:
         """Return the rows that hold a word of a text, (N,), each by its own index; None where no row does."""
-        own = [part.holding(text) for part in self.parts]
+        own = [part.holding(text, prefix=prefix) for part in self.parts]
         held = [
             np.zeros(len(part), np.bool_) if one is None else one for part, one in zip(self.parts, own, strict=True)
         ]

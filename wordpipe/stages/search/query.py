@@ -104,9 +104,9 @@ class OpenTextIndex(OpenIndex):
         """Return the rows of the index that match a query, (N,); see `matching_rows`."""
         return matching_rows(self, self.asked(printable(text), options), options)
 
-    def holding(self, text: str) -> npt.NDArray[np.bool_] | None:
+    def holding(self, text: str, *, prefix: bool = False) -> npt.NDArray[np.bool_] | None:
         """Return the rows that hold a word of a text, (N,), by the lexical index; see `OpenIndex.holding`."""
-        asked = self.asked(printable(text), QueryOptions())
+        asked = self.asked(printable(text), QueryOptions(prefix=prefix))
         words_N = rows_holding(self.lexical_of(asked), asked)
         if asked.rows is None or words_N is None:
             return words_N if asked.rows is None else asked.rows

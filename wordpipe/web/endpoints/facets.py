@@ -150,14 +150,14 @@ class Facets:
         }
 
     def count(
-        self, opened: OpenIndex, where: str | None, chosen: Chosen, question: str | None, n_values: int, *,
+        self, opened: OpenIndex, options: QueryOptions, chosen: Chosen, question: str | None, n_values: int, *,
         only: str = "", find: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Return the facets: columns that a condition may name, with their values and counts.
 
         Args:
             opened: the index.
-            where: a condition; rows of which it is not true are not counted.
+            options: their condition (rows of which it is not true are not counted), and whether the question is still typed.
             chosen: values that were chosen.
             question: only rows that hold a word of it are counted, unless no row holds any.
             n_values: values of a column, at most; chosen ones are named besides.
@@ -174,8 +174,8 @@ class Facets:
         Raises:
             ConfigError: the condition, or a chosen value, does not fit the columns.
         """
-        base = opened.allowed(QueryOptions(where=where))
-        holding = opened.holding(question) if question else None
+        base = opened.allowed(options)
+        holding = opened.holding(question, prefix=options.prefix) if question else None
         every = np.ones(len(opened), np.bool_) if base is None else base
         every = every if holding is None else every & holding
         fits = {name: self._fitting(opened, name, values) for name, values in _by_column(chosen).items()}

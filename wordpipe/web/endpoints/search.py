@@ -311,7 +311,7 @@ class FacetsOf(Endpoint):
     )
     index: tuple[str, ...] | None = artifact_param("an index", several=True)
     f: Chosen = _chosen_param()
-    options: QueryOptions = inline("where", where=_WHERE)
+    options: QueryOptions = inline("where", "prefix", where=_WHERE)
     values: int = param(20, "maximum number of values listed for each field", ge=1, le=_FACET_VALUES)
     column: str = param("", "only this field")
     find: str = param("", "list only values that contain this text", check=checked_query, schema=TEXT)
@@ -323,10 +323,10 @@ class FacetsOf(Endpoint):
         if not isinstance(opened, OpenIndex):
             raise ConfigError("a words artifact has no fields", where=at.served.name, expected="an index")
         facets = at.generation.remember("facets", lambda: Facets(opened))
-        where = asked.options.where
+        options = asked.options
         only = {"only": asked.column, "find": asked.find}
-        counts = [facets.count(opened, where, asked.f, one.q or None, asked.values, **only) for one in items]
-        return [{"where": where, **found} for found in counts]
+        counts = [facets.count(opened, options, asked.f, one.q or None, asked.values, **only) for one in items]
+        return [{"where": options.where, **found} for found in counts]
 
 
 @dataclass(frozen=True)

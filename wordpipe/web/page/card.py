@@ -84,7 +84,7 @@ def _about(
     fields = {name: value for name, value in (hit.get("metadata") or {}).items() if value not in (None, [], "")}
     marked = (passage or {}).get("fields") or {}
     named = best_fields({**hit, **fields} if show else fields, marked, show)
-    facts: list[Inner] = [_strength(hit["score"] / largest)] if largest else []
+    facts: list[Inner] = [_strength(hit["score"] / largest, hit.get("related"))] if largest else []
     facts.append(tag("bdi", place, class_="place"))
     if "index" in hit:
         facts.append(
@@ -140,8 +140,8 @@ def cut(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _strength(share: float) -> Markup:
-    """Return how strong an answer of the search view is beside the strongest one: four steps of its share of that score."""
-    n = max(1, min(_STEPS, math.ceil(_STEPS * share)))
+def _strength(share: float, related: bool | None) -> Markup:
+    """Return how strong an answer of the search view is: its share of the best score in four steps; two if less related."""
+    n = max(1, min(_STEPS // 2 if related is False else _STEPS, math.ceil(_STEPS * share)))
     said = f"strength {n} of {_STEPS}"
     return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=said)

@@ -209,7 +209,9 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
     ]
     said += [f"{one}." for one in found.get("remarks", ())]
     for word, near in found.get("unknown", {}).items():
-        where = "is in no text" if found["mode"] == "lexical" and word not in found["by_words"] else "has no vector"
+        if word in found["by_words"]:
+            continue  # a word of the texts
+        where = "is unknown to the vectors" if found["mode"] == "dense" else "is in no text"
         said.append(f"{word} {where}." + (f" Similar words: {', '.join(near)}." if near else ""))
     return said
 

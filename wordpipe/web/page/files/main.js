@@ -225,9 +225,9 @@ function search(view) {
   }
 
   function unknown(found, word) {
-    return Object.entries(found.unknown ?? {}).filter(([one]) => !isWord(one, word)).map(([one, near]) =>
-      make("p", {class: "unknown"}, text(one, 80),
-        found.by_words?.includes(one) ? " has no vector, so it is used only in the search by words." : found.mode === "lexical" ? " is in no text." : " has no vector.",
+    const inNone = ([one]) => !isWord(one, word) && !found.by_words?.includes(one);
+    return Object.entries(found.unknown ?? {}).filter(inNone).map(([one, near]) =>
+      make("p", {class: "unknown"}, text(one, 80), found.mode === "dense" ? " is unknown to the vectors." : " is in no text.",
         near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
   }
 

@@ -23,10 +23,10 @@ export function folded(hits, passages) {
   return groups;
 }
 
-// The place of the first group after all that fulfil the query; -1 where there is none.
+// The place of the first group after all that fulfil the query; -1 where the list has one kind of hit alone.
 export function lessRelatedFrom(groups) {
   const place = groups.findLastIndex(({hit, others}) => [hit, ...others.map((one) => one.hit)].some((one) => one.related !== false)) + 1;
-  return place < groups.length ? place : -1;
+  return place && place < groups.length ? place : -1;
 }
 
 function runsOf(whole) {
@@ -101,7 +101,7 @@ function drawAbout(hit, passage, place, largest, act) {
   const words = passage?.fields ?? {}, known = {...hit, ...hit.metadata};
   const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => !(value === undefined || value === null || value === "" || value.length === 0)) : bestOf(fields, words);
   const facts = [
-    largest ? strength(hit.score / largest) : null,
+    largest ? strength(hit.score / largest, hit.related) : null,
     place ? make("span", {class: "place"}, text(shortPlace(place, hit, act.names), 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
     ...best.map(([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80))),
@@ -131,9 +131,9 @@ function drawField(name, value, kind = "field") {
   return make("span", {class: kind}, make("span", {class: "field-name"}, text(name, 40), " "), value);
 }
 
-// How strong an answer is beside the strongest one: a share of it in four steps, the number stands in `why`.
-function strength(share) {
-  const n = Math.max(1, Math.min(STEPS, Math.ceil(STEPS * share)));
+// How strong an answer is beside the strongest one: a share of it in four steps, of a less related one at most two.
+function strength(share, isRelated) {
+  const n = Math.max(1, Math.min(isRelated === false ? STEPS / 2 : STEPS, Math.ceil(STEPS * share)));
   return make("span", {class: "score", role: "img", "aria-label": `strength ${n} of ${STEPS}`, title: `strength ${n} of ${STEPS}`}, "●".repeat(n) + "○".repeat(STEPS - n));
 }
 

@@ -82,7 +82,7 @@ export function textUrl(hit, state) {
 // What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
 export function facets(state, values) {
   const isAsked = !state.similar && state.mix !== "10";
-  return {index: state.index, values, q: isAsked ? state.q.trim() : "", ...narrowed(state)};
+  return {index: state.index, values, q: isAsked ? state.q.trim() : "", prefix: isAsked ? 1 : "", ...narrowed(state)};
 }
 
 // The filters: chosen values, of which those of one column are alternatives, and the condition that was typed.
