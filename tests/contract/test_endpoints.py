@@ -39,6 +39,9 @@ REQUESTS = [  # that show more of an answer than its examples do: path, paramete
     ("/search", {}, {"q": ["salt", "bees"], "format": "json", "k": 2}),
     ("/rerank", {}, {"query": "salt", "texts": [7]}),
     ("/v1/rerank", {}, {"query": "salt", "documents": ["a"], "model": "nope"}),
+    ("/v1/completions", {}, {"prompt": "The", "stream_options": [1]}),
+    ("/v1/vector_stores/{index}/search", {}, {"query": "salt", "ranking_options": [1]}),
+    ("/similar", {}, {"row": 1.0, "k": 2.0, "format": "json"}),
     ("/v1/completions", {}, {"prompt": ["The", "A"], "max_tokens": 2, "n": 2, "stop": ["x"]}),
     ("/v1/chat/completions", {}, {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "n": 2}),
 ]
@@ -118,7 +121,7 @@ def test_get_is_post_is_the_document(client, document, cls):
 def test_what_is_answered_is_what_the_document_says(client, document, path, params, body):
     method = "get" if body is None else "post"
     operation = document["paths"][path][method]
-    answers_as_said(document, operation, client.request(method, path, params=params, json=body))
+    answers_as_said(document, operation, client.request(method, path.format(**PATHS), params=params, json=body))
 
 
 @pytest.mark.parametrize("cls", TABLE, ids=lambda cls: cls.declared.path)

@@ -198,7 +198,7 @@ def streamed(chunks):
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"temperature": 0, "stop": ["e", "a"]}, {"n": 3}, {"prompt": ["The sea", "Bees"], "n": 2}]
+    "more", [{}, {"temperature": 0, "stop": ["e", "a", "\n"]}, {"n": 3}, {"prompt": ["The sea", "Bees"], "n": 2}]
 )
 def test_a_stream_is_in_sum_what_comes_at_once(asker, more):
     asked = {"model": "clm", "prompt": "The sea", "max_tokens": 12, "seed": 3, **more}

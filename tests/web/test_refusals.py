@@ -89,16 +89,29 @@ def test_no_path_takes_what_is_no_text(asked, path):
         (b'{"input": "a \\ud800 b"}', "input"), (b'{"input": ["sea", "\\udfff"]}', "input, item 2"),
         (b'{"input": "a\\u0000"}', "input"),
         (b'{"input": "\xff"}', "body"), (b'{"input": "\xed\xa0\x80"}', "input"),
-        (b'{"input": "sea", "model": "\\u0000"}', "model"),
-        (b'{"\\ud800": 1, "input": "sea"}', "body"),
     ],
 )  # fmt: skip
 def test_bodies_that_cannot_be_read_are_named(asked, body, named):
-    for path in ("/v1/embeddings", "/v1/completions", "/v1/vector_stores/records/search"):
-        reply = asked.post(path, content=body)
-        assert reply.status_code == 400
-        assert named in json.dumps(reply.json()["error"])
-    assert asked.post("/embed", content=body).status_code == 422
+    search = "/v1/vector_stores/records/search"
+    for path, field in (
+        ("/v1/embeddings", "input"),
+        ("/v1/completions", "prompt"),
+        (search, "query"),
+        ("/embed", "inputs"),
+    ):
+        reply = asked.post(path, content=body.replace(b'"input"', f'"{field}"'.encode()))
+        assert reply.status_code == (422 if path == "/embed" else 400)
+        assert named.replace("input", field) in json.dumps(reply.json()["error"])
+
+
+def test_only_fields_that_are_known_have_to_be_readable(asked):
+    assert (
+        asked.post("/v1/embeddings", content=b'{"\\ud800": 1, "more": ["\\u0000"], "input": "sea"}').status_code == 200
+    )
+    reply = asked.post("/v1/embeddings", content=b'{"input": "sea", "model": "\\u0000"}')
+    assert (reply.status_code, reply.json()["error"]["where"]) == (400, "model")
+    reply = asked.post("/neighbours", content=b'{"\\ud800": 1, "word": "sea"}')
+    assert (reply.status_code, reply.json()["error"]["what"]) == (400, "unknown field")
 
 
 def test_a_text_without_a_vector_gets_no_vector_of_zeros(asked):

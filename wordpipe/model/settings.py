@@ -96,7 +96,7 @@ class GenerateSettings(Settings):
         0, "length of token sequences that may occur only once in a text; 0 = off", ge=0, le=1000, expert=True
     )
     stop: tuple[str, ...] = setting(
-        (), "end the text before this string; for several strings, repeat the option", metavar="STRING"
+        (), "end the text before this string; for several strings, repeat the option", metavar="STRING", prose=True
     )
     samples: int = setting(1, "number of texts for each prompt", ge=1, le=10_000)
     seed: int = setting(1, "seed of random sampling; the same seed gives the same text", ge=0, lt=2**32)

@@ -50,21 +50,26 @@ from wordpipe.errors import WordpipeError
 from wordpipe.settings import Settings
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.params import (
+    ANY,
+    GIVEN,
+    NO_NUL,
+    PLAIN,
+    PROSE,
     TEXT,
     Body,
-    Check,
     Param,
     Schema,
     Url,
     bounded,
     checked_text,
     fields,
+    listing,
     maybe,
     ref,
     refuse_others,
     said_schema,
 )
-from wordpipe.web.replies import JSON, Refused, json_reply
+from wordpipe.web.replies import EVENTS, JSON, Refused, json_reply
 from wordpipe.web.served_artifacts import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 from wordpipe.web.together import pick_several
@@ -75,13 +80,9 @@ _MOST_INDEXES = 100  # that are asked as one
 PATIENCE_S = 10.0  # that a request waits for what is made once
 
 
-def param(
-    default: Any = ..., text: str = "", *, example: Any = None, ge: float | None = None, le: float | None = None,
-    most: str = "", each: bool = False, at: str = "", check: Check | None = None, schema: Any = None,
-) -> Any:  # fmt: skip
-    """Declare a parameter of an endpoint; without a default it is needed. See `Param`."""
-    facts = {"text": text, "example": example, "ge": ge, "le": le, "most": most, "each": each, "at": at, "check": check}
-    return field(default=MISSING if default is ... else default, metadata={"param": {**facts, "schema": schema}})
+def param(default: Any = ..., text: str = "", **facts: Any) -> Any:
+    """Declare a parameter of an endpoint; without a default it is needed. `facts` are further fields of a `Param`."""
+    return field(default=MISSING if default is ... else default, metadata={"param": {"text": text, **facts}})
 
 
 def words_param(text: str, example: str, what: str) -> Any:
@@ -107,7 +108,11 @@ def artifact_param(text: str, *, at: str = "", several: bool = False) -> Any:
     facts: dict[str, Any] = {"text": shown, "at": at, "is_artifact": True}
     if several:
         facts["text"] += "; several names, or * for all indexes over texts: these are searched as one index"
-        facts |= {"repeats": True, "check": _few_names, "schema": {"type": ["string", "array"], "items": TEXT}}
+        facts |= {
+            "repeats": True,
+            "check": _few_names,
+            "schema": {"type": ["string", "array"], "items": GIVEN, **NO_NUL},
+        }
     return field(default=MISSING if at == "path" else None, metadata={"param": facts})
 
 
@@ -193,6 +198,9 @@ def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
         known = cls.model_fields[name]
         kind, choices = _kind_of(known.annotation)
         bounds = {bound: value for bound, value in known.bounds.items() if bound in ("ge", "le")}
+        if (kind is str and not choices) or known.several:
+            text = PROSE if known.prose else PLAIN
+            bounds["schema"] = listing(text) if known.several else text
         made = Param(name, kind, known.default, known.description, choices=choices, repeats=known.several, **bounds)
         found.append(replace(made, **one.metadata["changes"].get(name, {})))
     return found
@@ -204,6 +212,8 @@ def _kind_of(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
         return _kind_of(next(one for one in get_args(annotation) if one is not type(None)))
     if get_origin(annotation) is Literal:
         return str, get_args(annotation)
+    if get_origin(annotation) is dict:
+        return dict, ()
     return (annotation, ()) if annotation in (str, int, float, bool, dict) else (Any, ())
 
 
@@ -440,17 +450,23 @@ def _parameter(one: Param, settings: ServeSettings) -> Schema:
         "name": one.name,
         "in": "path" if one.at == "path" else "query",
         "required": one.is_needed,
-        "schema": one.schema_in(settings),
         "description": one.text,
     }
-    return found if one.example is None else found | {"example": one.example}
+    example = {} if one.example is None else {"example": one.example}
+    schema = one.schema_in_url(settings)
+    if schema is None:
+        return found | {"content": {JSON: {"schema": one.schema_in(settings), **example}}}
+    return found | {"schema": schema, **example}
 
 
 def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Schema:
     """Return the schema of the body of a request to an endpoint, and an example of a body."""
-    schemas = {name: one.schema_in(settings) | {"description": one.text} for name, one in own.items()}
-    needed = {name: schema for name, schema in schemas.items() if own[name].is_needed}
-    rest = {name: schema for name, schema in schemas.items() if name not in needed}
+    needed, rest = dict[str, Schema](), dict[str, Schema]()
+    for name, one in own.items():
+        schema = one.schema_in(settings)
+        may_be_null = one.nullable and not one.is_needed
+        described = (maybe(schema) if may_be_null else schema) | {"description": one.text}
+        (needed if one.is_needed else rest)[name] = described
     example = {name: one.example for name, one in own.items() if one.example is not None}
     return {"schema": fields(needed, rest, closed=not known.others), "example": example}
 
@@ -458,7 +474,9 @@ def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Sc
 def _content(known: Declared) -> Schema:
     """Return the schemas of an endpoint's answer, by media type."""
     own = ref(known.answer.name) if isinstance(known.answer, Answer) else known.answer
-    return ({JSON: {"schema": own}} if own is not None else {}) | {one: {"schema": TEXT} for one in known.media}
+    return ({JSON: {"schema": own}} if own is not None else {}) | {
+        one: {"schema": ANY if one == EVENTS else TEXT} for one in known.media
+    }
 
 
 def _error(known: Declared) -> Schema:

@@ -28,7 +28,13 @@ NUMBER: Schema = {"type": "number"}
 FLAG: Schema = {"type": "boolean"}
 ANY: Schema = {}
 MAP: Schema = {"type": "object"}
-_OF_KIND = {str: TEXT, int: WHOLE, float: NUMBER, bool: FLAG, dict: MAP, Any: ANY}
+NO_NUL = {"pattern": "^[^\\u0000]*$"}
+GIVEN: Schema = TEXT | NO_NUL
+"""The schema of a text that a request may have."""
+PROSE: Schema = TEXT | {"pattern": "^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
+PLAIN: Schema = TEXT | {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
+"""The schemas of texts of settings: of several lines, and of one line."""
+_OF_KIND = {str: GIVEN, int: WHOLE, float: NUMBER, bool: FLAG, dict: MAP, Any: ANY}
 
 _LARGEST = 1 << 62  # of a whole number without a bound above
 _BODY = "the request's body"
@@ -57,6 +63,7 @@ class Param:
         each: requests that differ in it may be answered together.
         at: "url" or "path" where it is always there; else in the URL of a GET and in the body of a POST.
         repeats: in a URL it may come several times.
+        nullable: in a body null says that it is not given, where it is not needed.
         check: changes what was read, or refuses it.
         schema: in the place of the one that follows from the rest.
     """
@@ -73,6 +80,7 @@ class Param:
     each: bool = False
     at: Literal["", "url", "path"] = ""
     repeats: bool = False
+    nullable: bool = True
     check: Check | None = None
     schema: Schema | Callable[[ServeSettings], Schema] | None = None
     is_artifact: bool = False
@@ -101,12 +109,21 @@ class Param:
             bounded(self.name, value, self.ge, _LARGEST if most is None else most)
         return value if self.check is None else self.check(value, settings)
 
+    def schema_in_url(self, settings: ServeSettings) -> Schema | None:
+        """Return the JSON schema of the parameter in a URL; None where its text there is JSON of the schema of a body."""
+        found = self.schema_in(settings)
+        if self.kind is not Any or self.repeats:
+            return found
+        return next((one for one in found.get("anyOf", [found]) if one.get("type") == "string"), None)
+
     def schema_in(self, settings: ServeSettings) -> Schema:
         """Return the JSON schema of the parameter: type, bounds, choices and default."""
         if self.schema is not None:
             return self.schema(settings) if callable(self.schema) else self.schema
         found: Schema = {"enum": [*self.choices]} if self.choices else dict(_OF_KIND[self.kind])
-        bounds = {"minimum": self.ge, "maximum": self.largest(settings)} if self.kind in (int, float) else {}
+        most = self.largest(settings)
+        most = _LARGEST if most is None and self.kind is int and self.ge is not None else most
+        bounds = {"minimum": self.ge, "maximum": most} if self.kind in (int, float) else {}
         found |= {name: self.kind(bound) for name, bound in bounds.items() if bound is not None}
         if self.default is not None and not self.is_needed:
             found["default"] = self.default
@@ -161,13 +178,10 @@ class Body:
             if isinstance(data, bytes)
             else data
         )
-        for name, value in self.given.items():
-            _refuse_unreadable(name, _BODY)
-            _refuse_unreadable(value, name[:60])
 
     def several(self, name: str) -> Sequence[str]:
         """Return all texts of a parameter that may be a list of them, but for empty ones."""
-        found = self.given.get(name)
+        found = self._readable(name)
         texts = [found] if isinstance(found, str) else [] if found is None else found
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
             raise ConfigError(
@@ -177,7 +191,14 @@ class Body:
 
     def one(self, name: str, kind: Any) -> Any:
         """Return a value of this type; None where it is not given."""
-        return self.given.get(name) if kind is Any else typed(self.given, name, kind)
+        found = self._readable(name)
+        return found if kind is Any else typed(self.given, name, kind)
+
+    def _readable(self, name: str) -> Any:
+        """Return a value as it is in the body. Raises ConfigError: no text of UTF-8, or with a NUL."""
+        found = self.given.get(name)
+        _refuse_unreadable(found, name[:60])
+        return found
 
     def missing(self, name: str) -> ConfigError:
         """Return the error of a field that is needed."""
@@ -266,6 +287,8 @@ def typed(body: Mapping[str, Any], name: str, kind: type[T], default: T | None =
         return default
     if kind is float and type(found) is int and abs(found) < 1 << 53:
         return float(found)
+    if kind is int and type(found) is float and found.is_integer():  # as JSON Schema has whole numbers
+        return int(found)
     if type(found) is not kind or (isinstance(found, float) and not math.isfinite(found)):
         got = _TYPED.get(type(found), type(found).__name__)
         raise ConfigError("the value has the wrong type", where=name, got=got, expected=_TYPED.get(kind))
@@ -290,7 +313,12 @@ def checked_text(text: str, what: str, most: int) -> str:
 
 def said_schema(settings: ServeSettings) -> Schema:
     """Return the schema of a text that is not blank."""
-    return {"type": "string", "minLength": 1, "maxLength": settings.max_chars, "pattern": r"\S"}
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": settings.max_chars,
+        "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
+    }
 
 
 # ---- schemas

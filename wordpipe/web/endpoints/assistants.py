@@ -7,20 +7,26 @@ from starlette.responses import Response
 
 from wordpipe.web.assistants.messages import Answered, ProtocolError, answer, failed, read_message
 from wordpipe.web.endpoint import Answer, Endpoint, Serving, endpoint, param
-from wordpipe.web.params import ANY, MAP, TEXT, fields
+from wordpipe.web.params import ANY, MAP, TEXT, WHOLE, fields, listing, ref
 from wordpipe.web.replies import json_reply
 
 _REPLY = Answer("Message", fields({"jsonrpc": TEXT, "id": ANY}, {"result": MAP, "error": MAP}))
+_REPLIES = Answer("Messages", {"anyOf": [ref("Message"), listing(ref("Message"))]}, {_REPLY.name: _REPLY.schema})
 
 
-@endpoint("/mcp", methods=["POST"], answer=_REPLY, error=_REPLY, others=True)
+@endpoint("/mcp", methods=["POST"], answer=_REPLIES, error=_REPLIES, others=True)
 class Mcp(Endpoint):
     """A message of the Model Context Protocol, by which an assistant searches the indexes."""
 
-    jsonrpc: str = param("2.0", "always 2.0", example="2.0")
-    id: Any = param(None, "a number or a text, which the answer repeats", example=1, schema=ANY)
-    method: str = param("", "initialize, server/discover, tools/list, tools/call, ping", example="ping")
-    params: dict[str, Any] | None = param(None, "what the method needs", schema=MAP)
+    jsonrpc: str = param("2.0", "always 2.0", example="2.0", schema={"const": "2.0"}, nullable=False)
+    id: Any = param(
+        None, "a number or a text, which the answer repeats", example=1, nullable=False,
+        schema={"anyOf": [WHOLE, TEXT | {"maxLength": 256}]},
+    )  # fmt: skip
+    method: str = param(
+        "", "initialize, server/discover, tools/list, tools/call, ping", example="ping", nullable=False, schema=TEXT
+    )
+    params: dict[str, Any] | None = param(None, "what the method needs", schema=MAP, nullable=False)
 
     @classmethod
     async def handle(cls, server: Serving, request: Request) -> Response:

@@ -146,9 +146,9 @@ class Embed(Endpoint):
     inputs: list[str] = _texts_param("inputs")
     model: str | None = artifact_param("an encoder of texts", at="url")
     dimensions: int | None = _dimensions_param()
-    normalize: bool = param(True, "must be true, because all vectors have length 1")
+    normalize: bool = param(True, "must be true, because all vectors have length 1", schema={"const": True})
     truncate: bool = param(False, "has no effect, because long texts are encoded as in `wordpipe embed`")
-    prompt_name: str | None = param(None, "not supported, because wordpipe has no named prompts")
+    prompt_name: str | None = param(None, "not supported, because wordpipe has no named prompts", schema={"const": ""})
 
     def validate(self) -> None:
         """Refuse parameters of text-embeddings-inference that wordpipe does not support. Raises ConfigError."""

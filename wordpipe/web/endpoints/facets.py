@@ -33,7 +33,7 @@ Chosen = Sequence[tuple[str, Any]]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
-_MAX_CHOSEN = 64
+MAX_CHOSEN = 64
 _MAX_DISTINCT = 2_000  # values that are counted of a column; one with more, as ids have, is only named
 _MAX_CHARS = 200  # of a value: longer ones are prose, and not listed
 _FEW = 8  # values that are worth a choice however seldom each comes
@@ -56,8 +56,8 @@ def chosen_values(given: Any) -> Chosen:
         found = [(name, value) for name, value in read if not isinstance(value, list | dict)]
     except (ValueError, TypeError, RecursionError):
         found, pairs = [], [None]
-    if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > _MAX_CHOSEN:
-        expected = f'at most {_MAX_CHOSEN} pairs, for example [["lang", "de"]]'
+    if not isinstance(pairs, list) or len(found) != len(pairs) or len(found) > MAX_CHOSEN:
+        expected = f'at most {MAX_CHOSEN} pairs, for example [["lang", "de"]]'
         raise ConfigError(
             "the value is not a list of pairs of column and value", where="f", got=str(given)[:60], expected=expected
         )

@@ -15,7 +15,9 @@ from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.params import (
     ANY,
+    GIVEN,
     MAP,
+    PROSE,
     TEXT,
     WHOLE,
     Schema,
@@ -25,6 +27,7 @@ from wordpipe.web.params import (
     listing,
     one_or_more,
     ref,
+    said_schema,
     typed,
 )
 from wordpipe.web.replies import EVENTS, EventReply, busy, json_reply
@@ -44,6 +47,7 @@ _LEFT_TO_SAY = 0.95  # of the seconds of a request: a stream then says that it e
 _ENDS = {"eos": "stop", "string": "stop", "length": "length"}
 TEXTS_NOT_IDS = "token ids are not accepted; send texts"
 
+_STOP = PROSE | {"minLength": 1}
 _FILLED = Answer("Filled", fields({
     "model": TEXT, "digest": TEXT, "mask": TEXT, "text": TEXT, "filled": TEXT, "masks": listing(listing(MAP)), "cut": WHOLE,
     "fillings": listing(MAP),
@@ -89,7 +93,8 @@ class Fill(Endpoint):
 def second_param(text: str) -> Any:
     """Declare a parameter for the second text of a pair."""
     return param(
-        None, text, each=True, check=lambda given, settings: checked_text(given, "the text", settings.max_chars)
+        None, text, each=True, check=lambda given, settings: checked_text(given, "the text", settings.max_chars),
+        schema=said_schema,
     )  # fmt: skip
 
 
@@ -138,7 +143,9 @@ class _Completing(Endpoint):
     model: str | None = artifact_param("a decoder or an encoder-decoder")
     max_tokens: int | None = param(None, "maximum number of tokens of each completion", example=8, ge=1, le=_MAX_TOKENS)
     temperature: float | None = param(
-        None, "temperature of sampling; 0: always the most likely token", schema={"type": "number", "minimum": 0}
+        None,
+        "temperature of sampling; 0: always the most likely token",
+        schema={"type": "number", "minimum": 0, "maximum": 100},
     )
     top_p: float | None = param(
         None,
@@ -150,15 +157,14 @@ class _Completing(Endpoint):
     stop: tuple[str, ...] = param(
         (), "texts that end a completion", check=_stops,
         schema={"anyOf": [
-            {"type": "string", "minLength": 1},
-            {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": _MAX_STOPS},
+            _STOP, listing(_STOP) | {"maxItems": _MAX_STOPS},
         ]},
     )  # fmt: skip
     stream: bool = param(False, "send the texts as server-sent events while they are written")
     stream_options: dict[str, Any] | None = param(  # noqa: RUF009  (a field)
         None, "include_usage: also send the number of tokens at the end",
         check=lambda given, _: {"include_usage": typed(given, "include_usage", bool, False)} if given else None,
-        schema=fields({}, {"include_usage": {"type": "boolean"}}, closed=False),
+        schema=fields({}, {"include_usage": {"type": ["boolean", "null"]}}),
     )  # fmt: skip
 
     # what an id begins with, and the object of an answer and of an event of a stream
@@ -266,7 +272,7 @@ class Completions(_Completing):
 
     prompt: list[str] = param(
         text="a text or a list of texts", example="The sea", check=_prompts,
-        schema=lambda settings: one_or_more({"type": "string", "maxLength": settings.max_chars}, _MAX_PROMPTS),
+        schema=lambda settings: one_or_more(GIVEN | {"maxLength": settings.max_chars}, _MAX_PROMPTS),
     )  # fmt: skip
     named = "cmpl", "text_completion", "text_completion"
 
@@ -305,10 +311,10 @@ def _messages(given: Any, settings: ServeSettings) -> str:
 
 def _messages_schema(settings: ServeSettings) -> Schema:
     """Return the schema of the messages of a chat."""
-    text = {"type": "string", "maxLength": settings.max_chars}
+    text = GIVEN | {"maxLength": settings.max_chars}
     part = fields({"type": {"const": "text"}, "text": text})
     content = {"anyOf": [text, {"type": "array", "items": part, "minItems": 1}]}
-    message = fields({"role": TEXT, "content": content}, closed=False)
+    message = fields({"role": GIVEN, "content": content}, {"name": GIVEN})
     return {"type": "array", "items": message, "minItems": 1, "maxItems": _MAX_MESSAGES}
 
 

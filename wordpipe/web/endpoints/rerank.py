@@ -42,7 +42,7 @@ def _documents_param(name: str) -> Any:
 
     def schema(settings: ServeSettings) -> dict[str, Any]:
         text = said_schema(settings)
-        several = {"anyOf": [text, fields({"text": text}, closed=False)]}
+        several = {"anyOf": [text, fields({"text": text})]}
         return {"type": "array", "items": several, "minItems": 1, "maxItems": settings.max_texts}
 
     example = ["Salt draws water out of bread.", "Bees find their way home."]
@@ -128,9 +128,7 @@ class Rerank(_Ranking):
     query: str = _query_param()
     documents: list[str] = _documents_param("documents")
     model: str | None = artifact_param("an encoder of texts, or an index of texts")
-    top_n: int | None = param(
-        None, "maximum number of results; default: all documents", ge=1, schema={"type": "integer", "minimum": 1}
-    )
+    top_n: int | None = param(None, "maximum number of results; default: all documents", ge=1)
     return_documents: bool = param(True, "whether each result has the text of its document")
 
     @property

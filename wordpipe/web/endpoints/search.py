@@ -22,13 +22,15 @@ from wordpipe.stages import (
     field_passages,
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
-from wordpipe.web.endpoints.facets import Chosen, Facets, chosen_values, condition, list_columns
+from wordpipe.web.endpoints.facets import MAX_CHOSEN, Chosen, Facets, chosen_values, condition, list_columns
 from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of, pieces_of
 from wordpipe.web.links import add_links
 from wordpipe.web.params import (
     ANY,
     FLAG,
+    GIVEN,
     MAP,
+    NO_NUL,
     NUMBER,
     TEXT,
     WHOLE,
@@ -132,7 +134,7 @@ def _questions(given: Any, settings: ServeSettings) -> str | tuple[str, ...]:
 def _questions_schema(settings: ServeSettings) -> Schema:
     """Return the schema of one question, which may be blank, or of a list of questions."""
     several = listing(said_schema(settings)) | {"minItems": 1, "maxItems": settings.max_texts}
-    return {"anyOf": [TEXT, several]}
+    return {"anyOf": [GIVEN | {"maxLength": settings.max_chars}, several]}
 
 
 _WHERE: dict[str, Any] = {"check": _within}
@@ -148,11 +150,24 @@ def _hits_param(text: str = "maximum number of hits") -> Any:
     return param(10, text, ge=1, most="max_k")
 
 
+_END: Schema = {"type": ["number", "string", "null"], **NO_NUL}
+_RANGE: Schema = {
+    "type": "array",
+    "items": _END,
+    "minItems": 2,
+    "maxItems": 2,
+    "contains": {"type": ["number", "string"]},
+}
+_PAIR: Schema = {
+    "type": "array", "prefixItems": [GIVEN | {"minLength": 1}, {"anyOf": [_END, FLAG, _RANGE]}], "minItems": 2, "maxItems": 2,
+}  # fmt: skip
+
+
 def _chosen_param() -> Any:
     """Declare the parameter `f`, the chosen values of filters."""
     return param(
         (), 'keep only rows with these column values, or ranges, for example [["lang", "de"], ["year", [1990, null]]]',
-        check=lambda given, _: chosen_values(given), schema={"type": ["string", "array"]},
+        check=lambda given, _: chosen_values(given), schema=listing(_PAIR) | {"maxItems": MAX_CHOSEN},
     )  # fmt: skip
 
 
@@ -249,9 +264,7 @@ class Search(Endpoint):
 class Similar(OfOneRow):
     """The rows nearest to a row."""
 
-    row: int | None = param(
-        None, "number of the row", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0}
-    )
+    row: int | None = param(None, "number of the row", example=3, ge=0, each=True)
     id: str | None = param(None, "id of the record; give either id or row", each=True)
     k: int = _hits_param()
     index: str | None = artifact_param("an index of texts")
@@ -307,14 +320,14 @@ class FacetsOf(Endpoint):
         example="salt",
         each=True,
         check=checked_query,
-        schema=TEXT,
+        schema=GIVEN,
     )
     index: tuple[str, ...] | None = artifact_param("an index", several=True)
     f: Chosen = _chosen_param()
     options: QueryOptions = inline("where", "prefix", where=_WHERE)
     values: int = param(20, "maximum number of values listed for each field", ge=1, le=_FACET_VALUES)
     column: str = param("", "only this field")
-    find: str = param("", "list only values that contain this text", check=checked_query, schema=TEXT)
+    find: str = param("", "list only values that contain this text", check=checked_query, schema=GIVEN)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from wordpipe.search import LEXICAL
 from wordpipe.stages import OpenTextIndex
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param
 from wordpipe.web.endpoints.search import checked_query
-from wordpipe.web.params import TEXT, fields, listing
+from wordpipe.web.params import GIVEN, TEXT, fields, listing
 
 _MAX_SUGGESTED = 50
 _PLACES, _IN_A_ROW = 16, 16  # places of an index, and rows from each, that are read for queries to begin with
@@ -31,7 +31,7 @@ class Suggest(Endpoint):
 
     q: str = param(
         "", "the query, whose last word is not finished; empty: some queries to begin with", example="how do be", each=True,
-        check=checked_query, schema=TEXT,
+        check=checked_query, schema=GIVEN,
     )  # fmt: skip
     k: int = param(8, "maximum number of suggestions", ge=1, le=_MAX_SUGGESTED)
     index: tuple[str, ...] | None = artifact_param("an index of texts", several=True)

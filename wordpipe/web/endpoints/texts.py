@@ -10,15 +10,15 @@ from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenTextIndex
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.links import add_links
-from wordpipe.web.params import ANY, FLAG, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
+from wordpipe.web.params import ANY, FLAG, GIVEN, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
 from wordpipe.web.replies import Refused
 
 T = TypeVar("T")
 
 _LONGEST = 1_000_000  # characters of a text in one answer
 
-PIECES: Schema = listing({"type": "array", "prefixItems": [TEXT, FLAG], "minItems": 2, "maxItems": 2})
-"""The schema of a text in pieces: each with whether it is to be marked."""
+PIECES: Schema = listing({"type": "array", "items": {"type": ["string", "boolean"]}, "minItems": 2, "maxItems": 2})
+"""The schema of a text in pieces: each the text, and whether it is to be marked."""
 _TEXT = Answer("Text", fields(
     {
         "index": TEXT, "digest": TEXT, "row": WHOLE, "text": TEXT, "start": WHOLE, "characters": WHOLE, "next": maybe(WHOLE),
@@ -85,13 +85,11 @@ class OfOneRow(Endpoint):
 class TextOf(OfOneRow):
     """The text of one row of an index, with its fields and its neighbours in the same document."""
 
-    row: int | None = param(
-        None, "number of the row", example=3, ge=0, each=True, schema={"type": "integer", "minimum": 0}
-    )
+    row: int | None = param(None, "number of the row", example=3, ge=0, each=True)
     id: str | None = param(None, "id of the record; give either id or row", each=True)
     index: str | None = artifact_param("an index of texts")
     q: str = param(
-        "", "a query; then `pieces` has the text in pieces, with its words marked", each=True, schema=TEXT,
+        "", "a query; then `pieces` has the text in pieces, with its words marked", each=True, schema=GIVEN,
         check=lambda given, settings: checked_text(given, "the query", settings.max_chars) if given.strip() else "",
     )  # fmt: skip
     start: int = param(0, "first character of the text that is returned", ge=0)

@@ -20,7 +20,9 @@ from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param,
 from wordpipe.web.endpoints.facets import column_types, quoted
 from wordpipe.web.params import (
     FLAG,
+    GIVEN,
     MAP,
+    NO_NUL,
     NUMBER,
     TEXT,
     WHOLE,
@@ -66,6 +68,16 @@ _STORES = Answer("VectorStores", fields({
     "object": {"const": "list"}, "data": listing(ref("VectorStore")), "first_id": maybe(TEXT), "last_id": maybe(TEXT),
     "has_more": FLAG,
 }), {"VectorStore": _STORE})  # fmt: skip
+
+
+_VALUE = {"type": ["number", "string", "boolean"], **NO_NUL}
+_COMPARED = fields({
+    "type": {"enum": [*_SIGNS, "in", "nin"]}, "key": GIVEN | {"minLength": 1},
+    "value": {"anyOf": [_VALUE, listing(_VALUE) | {"minItems": 1, "maxItems": _LONGEST_LIST}]},
+})  # fmt: skip
+_FILTER = {"anyOf": [_COMPARED, fields({
+    "type": {"enum": ["and", "or"]}, "filters": listing(_COMPARED) | {"minItems": 1, "maxItems": _MOST},
+})]}  # fmt: skip
 
 
 @endpoint("/v1/vector_stores", answer=_STORES, methods=["GET"])
@@ -140,11 +152,13 @@ class VectorStore(Endpoint):
         schema=lambda settings: one_or_more(said_schema(settings)),
     )  # fmt: skip
     max_num_results: int = param(10, "maximum number of hits", ge=1, most="max_k")
-    filters: Any = param(None, "conditions on attributes", schema=MAP)
+    filters: Any = param(None, "conditions on attributes", schema=_FILTER)
     ranking_options: dict[str, Any] | None = param(
-        None, "score_threshold: hits with a lower score are omitted", schema=MAP
+        None,
+        "score_threshold: hits with a lower score are omitted",
+        schema=fields({}, {"score_threshold": maybe(NUMBER), "ranker": maybe({"enum": [*_RANKERS]})}),
     )
-    rewrite_query: bool = param(False, "must be false, because queries are not rewritten")
+    rewrite_query: bool = param(False, "must be false, because queries are not rewritten", schema={"const": False})
 
     def validate(self) -> None:
         """Refuse ranking options and rewriting that wordpipe does not support. Raises ConfigError."""
