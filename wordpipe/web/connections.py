@@ -9,6 +9,7 @@ import errno
 import math
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -183,17 +184,21 @@ class Listener(uvicorn.Server):
         max_connections: at most.
         drain: seconds that requests have to end.
         begun: called when it listens.
+        tls: answers over HTTPS; None: over plain HTTP.
     """
 
     def __init__(
-        self, app: Any, metrics: Metrics, *, max_connections: int, drain: float, begun: Callable[[], None]
-    ) -> None:
+        self, app: Any, metrics: Metrics, *, max_connections: int, drain: float, begun: Callable[[], None],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
         protocol = type("Connection", (_Connection,), {"metrics": metrics, "max_connections": max_connections})
         config = uvicorn.Config(
             app, http=protocol, ws="none", loop="asyncio", lifespan="on", log_config=None, log_level="critical",
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=_KEEP_ALIVE_S,
             h11_max_incomplete_event_size=_MAX_HEADERS, timeout_graceful_shutdown=max(1, round(drain)),
         )  # fmt: skip
+        config.load()
+        config.ssl = tls
         super().__init__(config)
         self._begun = begun
 

@@ -17,6 +17,7 @@ from wordpipe.errors import ConfigError, StorageError, WordpipeError
 from wordpipe.runtime import stop_signal
 from wordpipe.stages import PathLike, public
 from wordpipe.web.settings import LOCAL_HOSTS, ServeSettings
+from wordpipe.web.tls import tls_context
 
 if TYPE_CHECKING:
     from wordpipe.web.connections import ListeningSocket
@@ -36,7 +37,7 @@ class Server:
     """A server that answers in a thread of its own until `close`, or the end of its context.
 
     Attributes:
-        url: where it answers, "http://127.0.0.1:8000".
+        url: where it answers, "http://127.0.0.1:8000"; with a certificate "https://…".
     """
 
     def __init__(
@@ -48,17 +49,20 @@ class Server:
         report: Report,
         log: Report | None,
     ) -> None:
+        def said(line: str) -> None:
+            with suppress(Exception):  # a log that cannot be written ends no server
+                report(line)
+
         # what cannot be is refused before a socket is open
         token = None if settings.token_file is None else read_token(settings.token_file)
         need_libraries()
+        self._tls = None
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            self._tls = tls_context(settings.tls_cert, settings.tls_key, said)
         from wordpipe.web.links import check_fields
         from wordpipe.web.metrics import Metrics
         from wordpipe.web.served_artifacts import ServedArtifacts
         from wordpipe.web.together import said_apart
-
-        def said(line: str) -> None:
-            with suppress(Exception):  # a log that cannot be written ends no server
-                report(line)
 
         # the socket first, as a port may be taken; then the artifacts, and a thread that answers
         self._failure: BaseException | None = None
@@ -98,9 +102,10 @@ class Server:
         self._app = Application(self.artifacts, settings, metrics, token=token, log=log, report=report, page=page)
         self._begun, self._settings = threading.Event(), settings
         self._listener = Listener(
-            self._app, metrics, max_connections=n_connections, drain=settings.drain, begun=self._begun.set
-        )
-        self.url = url_of_socket(self._socket, settings.host)
+            self._app, metrics, max_connections=n_connections, drain=settings.drain, begun=self._begun.set,
+            tls=self._tls,
+        )  # fmt: skip
+        self.url = url_of_socket(self._socket, settings.host, "http" if self._tls is None else "https")
         self._thread = threading.Thread(target=self._run, name="wordpipe-serve", daemon=True)
         try:
             self._thread.start()
@@ -328,9 +333,9 @@ def _not_listening(error: OSError, host: str, port: int) -> Exception:
     return StorageError("the server cannot listen on this address", where=where, got=error.strerror)
 
 
-def url_of_socket(listening: socket.socket, host: str) -> str:
+def url_of_socket(listening: socket.socket, host: str, scheme: str) -> str:
     """Return the URL of a socket for a browser of this machine."""
     address = listening.getsockname()
     name = "127.0.0.1" if host in LOCAL_HOSTS[:2] or address[0] == "0.0.0.0" else address[0]  # noqa: S104
     name = "::1" if name == "::" else name
-    return f"http://[{name}]:{address[1]}" if ":" in name else f"http://{name}:{address[1]}"
+    return f"{scheme}://[{name}]:{address[1]}" if ":" in name else f"{scheme}://{name}:{address[1]}"

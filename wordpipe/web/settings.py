@@ -28,6 +28,11 @@ class ServeSettings(Settings):
         None, "file with the token that clients must send as Authorization: Bearer TOKEN or as a password",
         metavar="FILE",
     )  # fmt: skip
+    tls_cert: Path | None = setting(
+        None, "answer over HTTPS: file with the certificate, and those between it and a root, in PEM; needs --tls-key",
+        metavar="FILE",
+    )  # fmt: skip
+    tls_key: Path | None = setting(None, "file with the private key of the certificate, in PEM", metavar="FILE")
     allow_host: tuple[str, ...] = setting(
         (),
         "another host name of this server in browsers, for example the name of a proxy; can be repeated",
@@ -108,6 +113,12 @@ class ServeSettings(Settings):
             raise ValueError(
                 f"the host of a link has {{+FIELD}}, which keeps slashes, in {self.link[:80]!r}; {example}"
             )
+
+    @checked
+    def _certificate_with_key(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            name, other = ("tls-cert", "tls-key") if self.tls_key is None else ("tls-key", "tls-cert")
+            raise ValueError(f"--{name} needs --{other}: name both files, the certificate and its private key")
 
     @checked
     def _token_for_others(self) -> None:
