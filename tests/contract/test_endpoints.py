@@ -19,7 +19,8 @@ TABLE, Answer, Search = endpoint.TABLE, endpoint.Answer, app.search.Search
 BY_PATH = {one.declared.path: one for one in TABLE}
 PATHS = {"name": "words", "index": "records"}  # of parameters in a path
 MORE = {
-    "/map": {"layout": "pca"}, "/doctor": {"artifact": "words"}, "/about": {"artifact": "words"},
+    "/map": {"layout": "pca"}, "/map/{index}": {"layout": "pca"},
+    "/doctor": {"artifact": "words"}, "/about": {"artifact": "words"},
     "/similar": {"format": "json"}, "/search": {"format": "json", "passage": 60},
 }  # fmt: skip
 REQUESTS = [  # that show more of an answer than its examples do: path, parameters, body
@@ -63,7 +64,7 @@ def path_of(cls):
 
 def told(reply):
     """An answer without what differs from one request to the next."""
-    found = reply.json()
+    found = reply.text if reply.headers["Content-Type"].startswith("text/html") else reply.json()
     for name in ("seconds", "created", "id") if isinstance(found, dict) else ():
         found.pop(name, None)
     return found

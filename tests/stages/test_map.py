@@ -37,6 +37,41 @@ def words(tmp_path):
     return tmp_path / "words"
 
 
+def test_an_index_is_a_map_of_its_texts(records, cli, tmp_path):
+    out = tmp_path / "texts.html"
+    made = json.loads(cli("map", records, "-o", out, "--layout", "pca", "--json").out)
+    assert (made["texts"], made["layout"], made["bytes"]) == (40, "pca", out.stat().st_size)
+    data = Page(out.read_bytes()).data
+    with wordpipe.open(records) as opened:
+        rows = opened.batches(["title", "text"]).read_all().to_pylist()
+    assert data["words"] == [one["title"] for one in rows]
+    assert [one.split("\n")[1] for one in data["texts"]["beginnings"]] == [one["text"] for one in rows]
+    fields = [one["name"] for one in data["texts"]["colourings"]]
+    assert fields == ["groups", "lang", "year", "share", "done"]  # not a list, and no source, as there is one
+    some = wordpipe.map(records, out, n_words=7, layout="pca")
+    assert some["texts"] == 7
+    assert "A map of 7 of 40 texts" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"near": "salt"}, "cannot have"), ({"n_words": 2}, "3 to 100000"), ({"n_words": 100_001}, "3 to 100000")],
+)
+def test_what_a_map_of_texts_cannot_have_is_refused(records, tmp_path, given, said):
+    with pytest.raises(ConfigError, match=said):
+        wordpipe.map(records, tmp_path / "texts.html", **given)
+
+
+def test_an_index_without_texts_or_vectors_has_no_map(records, built, tmp_path):
+    wordpipe.index(built / "words", output=tmp_path / "of_words")
+    with pytest.raises(ConfigError, match="an index of words has no texts"):
+        wordpipe.map(tmp_path / "of_words", tmp_path / "m.html", layout="pca")
+    wordpipe.index(records.parent / "corpus", output=tmp_path / "plain")
+    with pytest.raises(ConfigError, match="words alone"):
+        wordpipe.map(tmp_path / "plain", tmp_path / "m.html", layout="pca")
+    assert not (tmp_path / "m.html").exists()
+
+
 @pytest.fixture
 def no_umap(monkeypatch):
     monkeypatch.setattr(stage, "has_umap", lambda: False)

@@ -41,6 +41,6 @@ class Page(HTMLParser):
         data = json.loads(self.texts_of("script")[0])
         k = data["k"]
         for name, dtype, width in (("places", "<u2", 2), ("neighbours", "<u2", k), ("cosines", "i1", k)):
-            data[name] = np.frombuffer(b64decode(data[name]), dtype).reshape(-1, width)
+            data[name] = np.frombuffer(b64decode(data[name]), dtype).reshape(-1, width or 1)
         data["groups"] = np.frombuffer(b64decode(data["groups"]), np.uint8)
         return data

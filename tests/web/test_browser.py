@@ -350,7 +350,7 @@ def test_near_duplicates_are_folded(see):
 def test_the_keyboard_alone_does_it_all(see):
     seen = see()
     page = seen.go("/?q=rust+eats+iron")
-    page.wait_for_selector(HITS)
+    page.wait_for_selector(f"{HITS} .why-button")  # those of the script, which can have the focus
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "q"
     page.keyboard.press("ArrowDown")

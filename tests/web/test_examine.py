@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import wordpipe
+from tests.support.map_page import Page
 from wordpipe.web import endpoint
+from wordpipe.web import page as PAGE
 from wordpipe.web.endpoints import examine
 from wordpipe.web.page import search_view
 
@@ -57,6 +59,42 @@ def test_static_models_and_others_are_not_asked(client):
     assert {name for name, some in can.items() if "attend" in some} == {"model", "clm"}
     assert {name for name, some in can.items() if "map" in some} == {"words"}
     assert {name for name, some in can.items() if "examine" not in some} == {"colours"}
+
+
+def test_the_map_of_texts_is_a_page_that_asks_this_server_alone(client, monkeypatch):
+    made = []
+    monkeypatch.setattr(examine, "map_of_texts", lambda *args, _of=examine.map_of_texts: made.append(1) or _of(*args))
+    replies = [client.get("/map/records", params={"layout": "pca", "q": q}) for q in ("", "salt")]
+    assert [one.status_code for one in replies] == [200, 200]
+    assert made == [1]
+    assert replies[0].headers["Content-Type"] == "text/html; charset=utf-8"
+    assert replies[0].headers["Content-Encoding"] == "gzip"
+    policy = replies[0].headers["Content-Security-Policy"]
+    found = Page(replies[0].content)
+    (own,) = [given["content"] for _, given in found.elements if given.get("http-equiv")]
+    assert policy.startswith(own)
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert (found.data["texts"]["index"], len(found.data["words"])) == ("records", 40)
+    plain = client.get("/map/records", params={"layout": "pca"}, headers={"Accept-Encoding": "identity"})
+    assert plain.content == replies[0].content
+    assert client.get("/map/nope").status_code == 404
+    assert client.get("/map/words").status_code == 400
+
+
+def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(serving, records, monkeypatch):
+    client = serving(records, page=PAGE)
+    assert 'href="./map/index"' in client.get("/").text
+    refused = client.get("/map/nope")
+    assert (refused.status_code, refused.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "Refresh" not in refused.headers
+    begun = threading.Event()
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(examine, "map_of_texts", lambda *_: begun.wait(20) and 1 / 0)
+    waiting = client.get("/map/index")
+    begun.set()
+    assert (waiting.status_code, waiting.headers["Refresh"]) == (503, "2")
+    assert "not ready" in waiting.text
 
 
 def test_a_map_is_made_once(client, monkeypatch):

@@ -28,8 +28,14 @@ from wordpipe.cli.query_answers import answer_lines, piped_cells, styled
 
 _LIST_WIDTH = 8  # of words and of neighbours, at least
 _NAMED = 10  # new or gone words named in a line
-_WORDS = "Show the N most frequent words, 3 to 50000.  [default: 5000; with --near: the 500 nearest; with --only: all]"
-_LAYOUT = "Method that places the words; auto: umap if umap-learn is installed, otherwise pca.  [default: auto]"
+_WORDS = (
+    "Show the N most frequent words, 3 to 50000, or N texts of an index, 3 to 100000.  "
+    "[default: 5000; with --near: the 500 nearest; with --only: all; of an index: all, up to 100000]"
+)
+_LAYOUT = (
+    "Method that places the words or texts; auto: umap if umap-learn is installed, of an index up to 10000 texts, otherwise "
+    "pca.  [default: auto]"
+)
 _SPARKS = 40
 _AXES = click.Choice(["tokens", "steps", "seconds"])
 _START = "Do not draw the first N tokens, steps or seconds (the unit of --axis)."
@@ -132,12 +138,13 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.command(
     "map",
     cls=ExampleCommand,
-    example="wordpipe map run/words -o map.html\nwordpipe map run/words --near bread --words 300 -o bread.html",
+    example="wordpipe map run/words -o map.html\nwordpipe map run/words --near bread --words 300 -o bread.html\n"
+    "wordpipe map run/index -o texts.html",
     json="Print one JSON object on stdout.",
     quiet="Print nothing but errors.",
     verify="artifact's",
 )
-@click.argument("words", metavar="WORDS", type=PATH)
+@click.argument("words", metavar="WORDS|INDEX", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="The HTML file to write.")
 @click.option("--words", "n_words", type=int, metavar="N", help=_WORDS)
 @click.option("--only", type=PATH, metavar="FILE", help="Show only the words in FILE, one per line.")
@@ -146,10 +153,13 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("--groups", type=int, default=10, metavar="N", help="Number of coloured groups, 1 to 12.  [default: 10]")
 @FORCE
 def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
-    """Draw a map of word vectors as one HTML page.
+    """Draw a map of words, or of the texts of an index, as one HTML page.
 
-    The page needs no network and no other files. Zoom, search, and choose a word to see its true nearest neighbours. UMAP
-    keeps neighbours together; its start takes about twenty seconds, in which it compiles itself.
+    WORDS|INDEX: a words artifact, or an index over texts with vectors.
+
+    The page needs no network and no other files. Zoom, search, and choose a word to see its true nearest neighbours; of
+    texts, choose the field that colours them, or draw around some to list them. UMAP keeps neighbours together; its start
+    takes about twenty seconds, in which it compiles itself.
     """
     from wordpipe.stages import RunOptions, map_words
 
@@ -158,10 +168,11 @@ def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, qu
     if as_json:
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
-        say(f"{counted(made['words'], 'words')} → {output}  ({human_bytes(made['bytes'])})")
+        things = "texts" if "texts" in made else "words"
+        say(f"{counted(made[things], things)} → {output}  ({human_bytes(made['bytes'])})")
         say(
-            f"{made['layout'].upper()} map: on average, {made['neighbours_kept']:.0%} of the 10 nearest neighbours of a word "
-            "are also near the word on the map"
+            f"{made['layout'].upper()} map: on average, {made['neighbours_kept']:.0%} of the 10 nearest neighbours of a "
+            f"{things[:-1]} are also near the {things[:-1]} on the map"
         )
 
 

@@ -9,6 +9,14 @@ if TYPE_CHECKING:
     from wordpipe.pages.drawings import bar, draw_curves, flow_lines, loss_curves, sparkline_of, trend
     from wordpipe.pages.markup import json_for_script, page_of, shown
     from wordpipe.pages.report_page import ReportedArtifact, ReportedPipeline, draw_report
+    from wordpipe.pages.text_map import (
+        Colouring,
+        TextMap,
+        field_colouring,
+        text_map_data,
+        text_map_page,
+        text_map_policy,
+    )
     from wordpipe.pages.word_map import (
         COLOURS,
         GRID,

@@ -24,21 +24,33 @@ def shown(text: object, most: int = _LONGEST) -> str:
     return escape(whole if len(whole) <= most else f"{whole[:half]} … {whole[-half:]}")
 
 
-def page_of(folder: str, fills: Mapping[str, str], scripts: Sequence[str] = ()) -> bytes:
+def page_of(folder: str, fills: Mapping[str, str], scripts: Sequence[str] = (), *, asks: bool = False) -> bytes:
     """The page of a folder's `page.html`, UTF-8; a policy in its head lets exactly its own style and script through, by hash.
 
     Args:
         folder: of `wordpipe.pages`, with page.html, page.css and the scripts.
         fills: name of a place, {{name}} → HTML that is put there; `policy`, `style` and `script` are added.
         scripts: file names without .js, in their order; none: no script can run.
+        asks: the script may ask the server that the page comes from.
     """
-    style = part(folder, "page.css")
-    script = '"use strict";\n' + "".join(part(folder, f"{name}.js") for name in scripts)
-    allowed = f"; script-src {_hash(script)}" if scripts else ""
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}{allowed}"
+    style, script, policy = _parts_of(folder, scripts, asks=asks)
     given = {**fills, "policy": policy, "style": style, "script": script}
     # one pass, so that what is filled in is not looked at again
     return re.sub(r"\{\{(\w+)\}\}", lambda match: given[match[1]], part(folder, "page.html")).encode()
+
+
+def policy_of(folder: str, scripts: Sequence[str], *, asks: bool) -> str:
+    """Return the policy in the head of a page; see `page_of`."""
+    return _parts_of(folder, scripts, asks=asks)[2]
+
+
+def _parts_of(folder: str, scripts: Sequence[str], *, asks: bool) -> tuple[str, str, str]:
+    """Return style, script and policy of a page."""
+    style = part(folder, "page.css")
+    script = '"use strict";\n' + "".join(part(folder, f"{name}.js") for name in scripts)
+    allowed = f"; script-src {_hash(script)}" if scripts else ""
+    allowed += "; connect-src 'self'" if asks else ""
+    return style, script, f"default-src 'none'; img-src data:; style-src {_hash(style)}{allowed}"
 
 
 def json_for_script(value: object) -> str:

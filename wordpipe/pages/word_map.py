@@ -37,7 +37,8 @@ _K_MEANS_ROUNDS = 100  # at most
 _NAMES_PER_GROUP = 3
 _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
-_SCRIPTS = ("data", "camera", "labels", "drawing", "card", "search", "legend", "pointer", "main")
+SCRIPTS = ("data", "camera", "labels", "drawing", "texts", "card", "search", "legend", "pointer", "main")
+"""Of the page of a map, in their order."""
 _LAYOUTS = {
     "umap": "UMAP places neighbours near each other, but long distances and the sizes of gaps and clusters mean little.",
     "pca": "PCA shows the two directions in which the vectors vary most; all other directions are not visible.",
@@ -296,11 +297,16 @@ def word_map_page(shown: WordMap) -> bytes:
     """
     fills = {
         "title": escape(shown.title),
+        "back": "",
+        "find": "Find a word",
+        "things": "words",
+        "tools": "",
+        "still": "This page needs JavaScript, which is turned off.",
         "figures": escape(f"{shown.dim} dimensions, layout by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
         "data": json_for_script(_data(shown)),
     }
-    return page_of("map", fills, _SCRIPTS)
+    return page_of("map", fills, SCRIPTS)
 
 
 def _data(shown: WordMap) -> dict[str, Any]:
@@ -309,27 +315,34 @@ def _data(shown: WordMap) -> dict[str, Any]:
         "words": list(shown.words),
         "counts": shown.counts.tolist(),
         "ranks": shown.ranks.tolist(),
-        "places": _base64(shown.places, "<u2"),
+        "places": base64_of(shown.places, "<u2"),
         "k": shown.neighbours.shape[1],
-        "neighbours": _base64(shown.neighbours, "<u2"),
-        "cosines": _base64(np.rint(shown.cosines * 100), "i1"),
-        "groups": _base64(shown.groups, "u1"),
+        "neighbours": base64_of(shown.neighbours, "<u2"),
+        "cosines": base64_of(np.rint(shown.cosines * 100), "i1"),
+        "groups": base64_of(shown.groups, "u1"),
         "names": [[colour, names] for colour, names in shown.group_names.items()],
         "chosen": shown.chosen,
     }
 
 
-def _base64(array: npt.NDArray[Any], dtype: str) -> str:
+def base64_of(array: npt.NDArray[Any], dtype: str) -> str:
+    """Return an array for the script of a map's page: base64 of numbers of this type."""
     return b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
 
 
 def _meaning(shown: WordMap) -> str:
     """Return sentences on the meaning of distances on this map, with its measured figure."""
-    k, chance = shown.neighbours.shape[1], shown.neighbours.shape[1] / max(1, len(shown.words) - 1)
-    how = "mostly" if shown.neighbours_kept >= 0.5 else "sometimes" if shown.neighbours_kept >= 0.1 else "rarely"
+    return meaning_of(
+        "word", len(shown.words), shown.dim, shown.neighbours.shape[1], shown.neighbours_kept, shown.layout
+    )
+
+
+def meaning_of(thing: str, n: int, dim: int, k: int, kept: float, layout: str) -> str:
+    """Return sentences on the meaning of distances on a map of `n` words or texts, with its measured figure."""
+    how = "mostly" if kept >= 0.5 else "sometimes" if kept >= 0.1 else "rarely"
     return (
-        f"Words that are near each other on this page are {how} also near each other in all {shown.dim} dimensions. "
-        f"A share of {shown.neighbours_kept:.2f} of the {k} nearest neighbours of a word are among its {k} nearest words on "
-        f"this page (by chance: {chance:.2g}). "
-        f"{_LAYOUTS[shown.layout]}"
+        f"{thing.capitalize()}s that are near each other on this page are {how} also near each other in all {dim} dimensions. "
+        f"A share of {kept:.2f} of the {k} nearest neighbours of a {thing} are among its {k} nearest {thing}s on "
+        f"this page (by chance: {k / max(1, n - 1):.2g}). "
+        f"{_LAYOUTS[layout]}"
     )

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.examine.attention import AttendedText, attend_in, attention
     from wordpipe.stages.examine.diff import diff
-    from wordpipe.stages.examine.map import map_of, map_words
+    from wordpipe.stages.examine.map import map_of, map_words, pick_text_layout
+    from wordpipe.stages.examine.map_texts import map_of_texts
     from wordpipe.stages.examine.plot import logged_runs, plot, run_figures
     from wordpipe.stages.examine.show import parameters, segment, show, verify
     from wordpipe.stages.export_encoder import encoder_files

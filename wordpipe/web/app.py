@@ -61,7 +61,9 @@ class Application:
         self.artifacts, self.settings, self.metrics, self._page = artifacts, settings, metrics, page
         routes = [one.route(self) for one in TABLE]
         if page is not None:
-            routes += [
+            routes = [
+                Route("/map/{index}", self.mapped, methods=["GET"]),
+                *routes,
                 Route("/", self.home, methods=["GET"]),
                 Route("/text/{id:path}", self.reading, methods=["GET"]),
                 Route("/static/{name:path}", self.static, methods=["GET"]),
@@ -127,6 +129,17 @@ class Application:
         status, text = await self._page.reading(request.path_params["id"], dict(request.query_params), asker, root)
         headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
         return Response(text.encode("utf-8", "replace"), status, headers=headers)
+
+    async def mapped(self, request: Request) -> Response:
+        """Return the page of a map of texts; where it is not ready yet a page that asks again by itself."""
+        try:
+            return await examine.MapOfTexts.handle(self, request)
+        except (WordpipeError, Refused) as error:
+            reply = error_reply(error)
+            headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
+            headers |= {"Refresh": "2"} if reply.status_code == 503 else {}
+            text = self._page.refused(json.loads(bytes(reply.body)), "../")
+            return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
 
     async def static(self, request: Request) -> Response:
         """Return a file of the page: a script, the style, the icon."""

@@ -104,6 +104,6 @@ function viewOf(word) {
   const needed = Array.from(neighboursOf(word), (near) =>
     Math.max(Math.abs(placeX(near) - x) / stage.width, Math.abs(placeY(near) - y) / stage.height),
   ).sort((a, b) => a - b);
-  const scale = 0.4 / Math.max(1e-9, needed[Math.floor(0.7 * (K - 1))]);
+  const scale = K ? 0.4 / Math.max(1e-9, needed[Math.floor(0.7 * (K - 1))]) : Math.max(camera.scale, 9 * stage.fit); // a text has no neighbours here
   return { x, y, scale: Math.min(9 * stage.fit, Math.max(2.5 * stage.fit, scale)) };
 }

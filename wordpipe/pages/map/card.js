@@ -9,6 +9,7 @@ function element(name, text = "", kind = "") {
 }
 
 function showCard() {
+  if (TEXTS) return showText();
   const word = wordInFocus();
   card.replaceChildren(...(word < 0 ? [hint()] : [title(word), frequency(word), neighbourList(word)]));
 }
@@ -62,7 +63,7 @@ function hover(word) {
 
 function choose(word) {
   state.chosen = word;
-  history.replaceState(null, "", word < 0 ? location.pathname + location.search : `#${encodeURIComponent(WORDS[word])}`);
+  history.replaceState(null, "", word < 0 ? location.pathname + location.search : `#${encodeURIComponent(nameInAddress(word))}`);
   showCard();
   if (word >= 0) card.scrollIntoView({ block: "nearest" }); // in a low window the side scrolls
   draw();

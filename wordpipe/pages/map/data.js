@@ -1,19 +1,24 @@
-// The words of the map, one entry each, the commonest first. Arrays come as base64 of little-endian numbers.
+// The words of the map, one entry each, the commonest first; or titles of texts. Arrays come as base64 of little-endian numbers.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const WORDS = DATA.words;
-const COUNTS = DATA.counts;
-const RANKS = DATA.ranks; // among all words of the table, from 0
+const TEXTS = DATA.texts ?? null; // what a map of texts has besides
 const N = WORDS.length;
+const COUNTS = DATA.counts ?? new Uint8Array(N);
+const RANKS = DATA.ranks ?? []; // among all words of the table, from 0
 const K = DATA.k; // neighbours known of each word
 const PLACES = new Uint16Array(bytesOf(DATA.places).buffer); // x, y of each word on a grid of 65,536 steps
 const NEIGHBOURS = new Uint16Array(bytesOf(DATA.neighbours).buffer); // K numbers of words, the nearest first
 const COSINES = new Int8Array(bytesOf(DATA.cosines).buffer); // K hundredths of the cosine
-const GROUPS = bytesOf(DATA.groups); // the number of the colour
-const NAMES = DATA.names; // [colour, words] of each group, the largest group first
+let GROUPS = bytesOf(DATA.groups); // the number of the colour
+let NAMES = DATA.names; // [colour, words] of each group, the largest group first
+const THINGS = TEXTS ? "texts" : "words";
+const LONGEST_LABEL = 42; // letters
 
 function bytesOf(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
+
+const ROWS = TEXTS ? new Uint32Array(bytesOf(TEXTS.rows).buffer) : []; // ascending
 
 // Maps are wide; on an upright screen they are turned, as a map's directions mean nothing.
 let turned = false;
@@ -28,6 +33,20 @@ function placeY(word) {
 
 function neighboursOf(word) {
   return NEIGHBOURS.subarray(K * word, K * (word + 1));
+}
+
+// What is written on the canvas: a long title is cut.
+function labelOf(word) {
+  return TEXTS && WORDS[word].length > LONGEST_LABEL ? `${WORDS[word].slice(0, LONGEST_LABEL - 2)}…` : WORDS[word];
+}
+
+// How a word is called in the address: a text by its row.
+function nameInAddress(word) {
+  return TEXTS ? String(ROWS[word]) : WORDS[word];
+}
+
+function wordNamed(name) {
+  return TEXTS ? ROWS.indexOf(Number(name)) : WORDS.indexOf(name);
 }
 
 // What is being looked at; -1 is nothing. `draw` in drawing.js shows it.

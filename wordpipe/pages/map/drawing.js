@@ -2,6 +2,7 @@
 const canvas = document.getElementById("map");
 const context = canvas.getContext("2d");
 const FAINT = 0.13;
+const RIGHT_TO_LEFT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u; // the first letter
 let colours = {};
 let written = []; // boxes of the words on the canvas: [word, left, top, right, bottom]
 let asked = false;
@@ -33,6 +34,7 @@ function draw() {
 }
 
 function drawNow(atOnce = false) {
+  if (TEXTS) return drawTexts();
   const level = levelNow();
   placeLevels(context, Math.floor(level));
   context.globalAlpha = 1;
@@ -157,9 +159,10 @@ function write(word, x, y, manner) {
   context.lineJoin = "round";
   context.lineWidth = 3;
   context.strokeStyle = colours.paper;
-  context.strokeText(WORDS[word], x, y);
+  context.direction = RIGHT_TO_LEFT.test(labelOf(word)) ? "rtl" : "ltr";
+  context.strokeText(labelOf(word), x, y);
   context.fillStyle = colours.groups[GROUPS[word]];
-  context.fillText(WORDS[word], x, y);
+  context.fillText(labelOf(word), x, y);
   if (manner === "underlined") context.fillRect(x - half, y + sizes[word] * 0.6, 2 * half, 1.5);
   written.push([word, x - half, y - sizes[word] * 0.6, x + half, y + sizes[word] * 0.6]);
 }

@@ -17,6 +17,11 @@ let letters = ""; // the fonts, as CSS has them
 
 function measureWords() {
   letters = getComputedStyle(document.documentElement).getPropertyValue("--sans");
+  if (TEXTS) {
+    sizes.fill(12);
+    widths.fill(0);
+    return;
+  }
   const small = stage.width < 600 ? 10.5 : 11, range = stage.width < 600 ? 4.5 : 7;
   // where nobody counted, a word is taken to be as common as its rank says (Zipf's law)
   const commonness = COUNTS[0] ? (word) => Math.log(COUNTS[word] + 1) : (word) => -Math.log(RANKS[word] + 1);
@@ -36,6 +41,7 @@ function forgetLevels() {
 
 // Words of one group come first while it is looked at (-1: of none).
 function prefer(group) {
+  if (TEXTS) return;
   const all = Array.from(WORDS, (_, word) => word);
   const isFirst = (word) => GROUPS[word] === group;
   order = Uint32Array.from([...all.filter(isFirst), ...all.filter((word) => !isFirst(word))]);
@@ -49,7 +55,7 @@ function fontOf(word) {
 function widthOf(context, word) {
   if (!widths[word]) {
     context.font = fontOf(word);
-    widths[word] = Math.max(1, context.measureText(WORDS[word]).width);
+    widths[word] = Math.max(1, context.measureText(labelOf(word)).width);
   }
   return widths[word];
 }

@@ -1,11 +1,11 @@
 // The legend: each group by a few of its words. Pointing at one lights it up, a click keeps it lit.
 const legend = document.getElementById("legend");
 
-function startLegend() {
-  if (NAMES.length < 2) return;
+function drawLegend() {
+  if (NAMES.length < 2) return legend.replaceChildren();
   const sizes = new Map();
   for (const group of GROUPS) sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  legend.append(...NAMES.map(([group, words]) => legendEntry(group, words, sizes.get(group) ?? 0)));
+  legend.replaceChildren(...NAMES.map(([group, words]) => legendEntry(group, words, sizes.get(group) ?? 0)));
 }
 
 function legendEntry(group, words, size) {
@@ -14,7 +14,7 @@ function legendEntry(group, words, size) {
   button.dataset.group = group;
   button.style.color = `var(--c${group})`;
   button.setAttribute("aria-pressed", "false");
-  button.title = `${size.toLocaleString("en")} words`;
+  button.title = `${size.toLocaleString("en")} ${THINGS}`;
   const name = element("span");
   words.forEach((word, place) => name.append(place ? ", " : "", element("bdi", word)));
   button.append(element("i"), name, element("span", size.toLocaleString("en"), "count"));

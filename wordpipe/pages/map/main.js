@@ -3,7 +3,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function wordInAddress() {
   try {
-    return WORDS.indexOf(decodeURIComponent(location.hash.slice(1)));
+    return location.hash ? wordNamed(decodeURIComponent(location.hash.slice(1))) : -1;
   } catch {
     return -1; // not an address that this page made
   }
@@ -28,9 +28,11 @@ function startPrinting() {
 }
 
 function start() {
+  document.documentElement.classList.add("live");
   const linked = wordInAddress();
   startSearch();
-  startLegend();
+  drawLegend();
+  if (TEXTS) startTexts();
   startPointer();
   startPrinting();
   document.getElementById("zoom-in").addEventListener("click", () => flyTo(zoomed(1.6, stage.width / 2, stage.height / 2), 200));

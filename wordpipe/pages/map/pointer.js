@@ -26,6 +26,7 @@ function startPointer() {
 function down(event) {
   if (event.button > 0) return;
   canvas.setPointerCapture(event.pointerId);
+  if (TEXTS && beginLasso(event)) return;
   if (!fingers.size) moved = 0;
   fingers.set(event.pointerId, at(event));
   if (fingers.size > 1) moved = Infinity; // a pinch is no click
@@ -33,6 +34,7 @@ function down(event) {
 
 function move(event) {
   const now = at(event);
+  if (lasso.path) return extendLasso(now);
   const before = fingers.get(event.pointerId);
   if (!before) {
     hover(wordAt(now.x, now.y, reachOf(event)));
@@ -56,6 +58,7 @@ function pinch(before, now, other) {
 }
 
 function up(event) {
+  if (lasso.path) return endLasso();
   if (!fingers.delete(event.pointerId)) return;
   canvas.classList.remove("dragging");
   if (moved > CLICK_MOVES) return;
@@ -86,7 +89,7 @@ function key(event) {
     ArrowRight: () => panBy(-step, 0),
     ArrowUp: () => panBy(0, step),
     ArrowDown: () => panBy(0, -step),
-    Escape: () => choose(-1),
+    Escape: () => (TEXTS && state.chosen < 0 ? showFew([], "") : choose(-1)),
     "/": () => wanted.focus(),
   };
   if (!Object.hasOwn(actions, event.key)) return;
@@ -96,6 +99,7 @@ function key(event) {
 
 function reset() {
   wanted.value = "";
+  if (TEXTS) showFew([], "");
   light(-1, -1);
   choose(-1);
   flyTo(wholeMap());

@@ -59,9 +59,10 @@ function closeFound() {
 
 function startSearch() {
   wanted.addEventListener("input", () => {
-    found = wordsLike(wanted.value);
+    found = TEXTS ? [] : wordsLike(wanted.value);
     active = 0;
-    showFound();
+    if (TEXTS) lightAnswers();
+    else showFound();
   });
   wanted.addEventListener("keydown", (event) => {
     event.stopPropagation();
@@ -79,6 +80,7 @@ function startSearch() {
   wanted.addEventListener("focus", () => wanted.select());
   document.getElementById("search").addEventListener("submit", (event) => {
     event.preventDefault();
+    if (TEXTS) return lightAnswers(0);
     if (!found.length) found = wordsLike(wanted.value);
     if (found.length) take(found[active] ?? found[0]);
     else showFound();

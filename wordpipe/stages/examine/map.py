@@ -1,4 +1,4 @@
-"""`wordpipe map`: words → one page that shows them on a plane."""
+"""`wordpipe map`: words, or the texts of an index → one page that shows them on a plane."""
 
 import sys
 from collections import Counter
@@ -11,12 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.artifacts import Artifact, atomic_file, check_output, read_batches, read_regular_file
-from wordpipe.errors import ConfigError, InputError
+from wordpipe.errors import ConfigError, InputError, WordpipeError
 from wordpipe.metrics import has_direction
-from wordpipe.pages import COLOURS, INSTALL_UMAP, WordMap, has_umap, map_data, word_map_page
+from wordpipe.pages import COLOURS, INSTALL_UMAP, WordMap, has_umap, map_data, text_map_page, word_map_page
 from wordpipe.runtime import Progress
+from wordpipe.stages.examine.map_texts import BY_UMAP, MOST_TEXTS, map_of_texts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
+from wordpipe.stages.search.opening import open_artifact
+from wordpipe.stages.search.query import OpenTextIndex
 from wordpipe.words import WordVectors
 
 _LARGEST_LIST = 64 << 20  # bytes of a list of words
@@ -39,25 +42,26 @@ def map_words(
     replace: bool = True,
     run: RunOptions | None = None,
 ) -> dict[str, Any]:
-    """Write a map of word vectors as one HTML page, whole or not at all.
+    """Write a map of word vectors, or of the texts of an index, as one HTML page, whole or not at all.
 
     The same words, settings, versions and kind of machine give the same bytes.
 
     Args:
-        words: a words artifact.
+        words: a words artifact, or an index over texts with vectors.
         output: the file to write; an older one is replaced in one step.
         n_words: number of most frequent words to show (with `near`: of nearest words), from 3 to 50,000; default: 5000, with
-            `near` 500, with `only` all.
+            `near` 500, with `only` all. Of an index: number of texts, evenly spread, from 3 to 100,000; default: all, up to
+            100,000.
         only: a UTF-8 file of words, one per line: show only these words.
         near: a word: show it and the words nearest to it.
-        layout: umap, pca, or auto (umap where umap-learn is installed).
+        layout: umap, pca, or auto (umap where umap-learn is installed, of an index up to 10,000 texts).
         groups: number of groups of words, each with a colour, from 1 to 12; a map of few words has fewer groups.
         replace: false refuses to replace anything.
         run: progress, verification.
 
     Returns:
-        path, words, layout, neighbours_kept, bytes, and left_out: reason → words that were asked for and are not shown
-        (unknown, repeated, beyond_the_limit, no_direction).
+        path, words (of an index: texts), layout, neighbours_kept, bytes, and of words left_out: reason → words that were asked
+        for and are not shown (unknown, repeated, beyond_the_limit, no_direction).
 
     Raises:
         ConfigError: a setting is out of its bounds, UMAP is not installed, or the output is a folder.
@@ -73,10 +77,16 @@ def map_words(
     check_page(output, "map", replace=replace)
     if only is not None and near is not None:
         raise ConfigError("give `only` or `near`, but not both")
-    if n_words is not None and not _LEAST_WORDS <= n_words <= _MOST_WORDS:
-        raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {_MOST_WORDS}")
+    is_of_texts = _is_index(words)
+    most_points = MOST_TEXTS if is_of_texts else _MOST_WORDS
+    if n_words is not None and not _LEAST_WORDS <= n_words <= most_points:
+        raise ConfigError("out of bounds", where="words", got=n_words, expected=f"{_LEAST_WORDS} to {most_points}")
     if not 1 <= groups <= COLOURS:
         raise ConfigError("out of bounds", where="groups", got=groups, expected=f"1 to {COLOURS}")
+    if is_of_texts:
+        if only is not None or near is not None:
+            raise ConfigError("a map of texts cannot have `only` or `near`", where=Path(words), hint="omit the option")
+        return _map_index(Path(words), output, n_words, layout, groups, run)
     layout = _pick_layout(layout, run)
     # Choose the words.
     left_out: Counter[str] = Counter()
@@ -94,6 +104,37 @@ def map_words(
             file.write(page)
     made = {"path": str(output), "words": len(rows), "layout": layout, "neighbours_kept": shown.neighbours_kept}
     return made | {"bytes": len(page), "left_out": dict(+left_out)}
+
+
+def _is_index(path: PathLike) -> bool:
+    """True if an index is to be mapped; what cannot be opened is left to the map of words to refuse."""
+    try:
+        with Artifact(path, verify=False) as artifact:
+            return artifact.kind == "index"
+    except WordpipeError:
+        return False
+
+
+def _map_index(
+    path: Path, output: Path, n_texts: int | None, layout: str, groups: int, run: RunOptions
+) -> dict[str, Any]:  # fmt: skip
+    """Write the map of the texts of an index; see `map_words`."""
+    with storage_errors(output), open_artifact(path, verify=run.verify) as opened:
+        n = min(n_texts or MOST_TEXTS, len(opened) if isinstance(opened, OpenTextIndex) else 0)
+        layout = pick_text_layout(layout, n, run)
+        shown = map_of_texts(opened, path, n_texts, layout, groups, run)
+        page = text_map_page(shown)
+        with atomic_file(output) as file:
+            file.write(page)
+    made = {"path": str(output), "texts": len(shown.names), "layout": layout}
+    return made | {"neighbours_kept": shown.neighbours_kept, "bytes": len(page)}
+
+
+def pick_text_layout(layout: str, n: int, run: RunOptions | None = None) -> str:
+    """Return the layout of a map of `n` texts; `auto` is UMAP up to 10,000 texts, if it is installed."""
+    if layout == "auto" and n > BY_UMAP:
+        return "pca"
+    return _pick_layout(layout, run or RunOptions())
 
 
 def map_of(artifact: Artifact, n_words: int, *, layout: str = "auto", run: RunOptions | None = None) -> WordMap:

@@ -1,20 +1,33 @@
-"""The API that looks into artifacts: `/attention` of a model in a text, `/map` of words, `/doctor` of any artifact."""
+"""The API that looks into artifacts: `/attention` of a model in a text, `/map` of words or texts, `/doctor` of any kind."""
 
+import gzip
 import shlex
 import time
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.pages import GRID, INSTALL_UMAP, WordMap, has_umap
+from wordpipe.pages import GRID, INSTALL_UMAP, WordMap, has_umap, text_map_page, text_map_policy
 from wordpipe.runtime import Progress
-from wordpipe.stages import AttendedText, RunOptions, attend_in, doctor_of, map_of
-from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, param, words_param
+from wordpipe.stages import (
+    AttendedText,
+    RunOptions,
+    attend_in,
+    doctor_of,
+    map_of,
+    map_of_texts,
+    pick_text_layout,
+)
+from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.endpoints.models import second_param
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
 
 _MOST_NUMBER = 10_000  # of a layer or a head
 _MAPPED = 400  # words of a map
+_GROUPS = 10  # of texts
 _SAMPLE = 4_000  # vectors, or tokens, that are examined
 _LONGEST = 120.0  # seconds of an examination
 
@@ -84,6 +97,39 @@ class Map(Endpoint):
         """Return the map, with the command that installs UMAP if UMAP is missing."""
         install = None if has_umap() else INSTALL_UMAP
         return {"words": at.served.name, **at.about, "install": install, **found}
+
+
+@endpoint("/map/{index}", can="similar", media=["text/html"], made_once=True)
+class MapOfTexts(Endpoint):
+    """The page of a map of the texts of an index, as `wordpipe map` makes the page."""
+
+    index: str = artifact_param("an index over texts with vectors", at="path")
+    q: str = param("", "a query, whose answers are lit on the map", each=True, schema=TEXT)
+    layout: Literal["auto", "umap", "pca"] = param(
+        "auto", "method for the layout; auto: umap for up to 10,000 texts if umap is installed, otherwise pca"
+    )
+
+    @classmethod
+    def answer(cls, at: At, items: Sequence[Self]) -> list[tuple[bytes, bytes]]:
+        """Return the page of the map, also compressed."""
+        run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html")
+        opened = type(at.opened)(at.opened.artifact)  # its readers are of this thread, those of `at` of another
+        made = []
+        for one in items:
+            layout = pick_text_layout(one.layout, len(opened), run)
+            found = map_of_texts(opened, at.served.path, None, layout, _GROUPS, run)
+            page = text_map_page(found, at.served.name)
+            made.append((page, gzip.compress(page, 6, mtime=0)))
+        return made
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """Return the page, which may load nothing, and ask this server alone."""
+        page, packed = await self.answered(server, lambda _, found: found)
+        policy = f"{text_map_policy()}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        headers = {"Content-Security-Policy": policy, "Vary": "Accept-Encoding"}
+        is_packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers |= {"Content-Encoding": "gzip"} if is_packed else {}
+        return Response(packed if is_packed else page, headers=headers, media_type="text/html")
 
 
 @endpoint("/doctor", can="examine", answer=_EXAMINED, made_once=True)

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 from wordpipe.pages import bar, shown
 
+ALL = "*"
+"""Stands for all indexes over texts, as in web/together.py."""
 _VOID = {"input", "meta", "link", "br"}
 _MOST = 60  # counts or settings in a list
 _LONGEST = 2_000  # characters of a text within an element
@@ -83,6 +85,15 @@ def over_texts(about: Mapping[str, Any]) -> list[Any]:
     return [one for one in about["artifacts"] if "search" in one["can"] and "neighbours" not in one["can"]]
 
 
+def index_on_map(about: Mapping[str, Any], index: str | None) -> str | None:
+    """Return the index over texts that a page offers to show on a map: the one asked for, or, of none or all, the first.
+
+    It has vectors; None where there is no such index.
+    """
+    able = [one["name"] for one in over_texts(about) if "similar" in one["can"]]
+    return index if index in able else None if index and index != ALL else next(iter(able), None)
+
+
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:
     """Return the element of a page that lists the artifacts with an ability; a hidden field if there is only one."""
     wanted = {*able}
@@ -128,6 +139,13 @@ def definitions(items: Mapping[str, str]) -> Markup:
 def share_bar(share: float) -> Markup:
     """Return a bar, filled by this share, for a number beside the bar."""
     return Markup(bar(share, "share"))
+
+
+def share_row(text: str, share: float) -> Markup:
+    """Return a table row of the page with a share as number and bar."""
+    return tag(
+        "tr", tag("th", tag("bdi", text[:200]), scope="row"), tag("td", f"{share:.1%} ", share_bar(share), class_="n")
+    )
 
 
 def prose(text: str) -> Markup:

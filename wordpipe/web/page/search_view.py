@@ -15,6 +15,7 @@ from typing import Any
 from wordpipe.stages import less_related_from
 from wordpipe.web.page.card import PASSAGE, card, cut
 from wordpipe.web.page.parts import (
+    ALL,
     Inner,
     Markup,
     artifact_choice,
@@ -39,7 +40,6 @@ _MIXES = [
     ("7", "mostly vectors"),
     ("10", "vectors only"),
 ]
-ALL = "*"  # stands for all indexes over texts, as in web/together.py
 _WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
 _KEPT = (
     "q",

@@ -9,6 +9,7 @@ A table or a drawing never stands alone: cells have their numbers, and the words
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from wordpipe.web.page.parts import (
     Inner,
@@ -16,10 +17,12 @@ from wordpipe.web.page.parts import (
     artifact_choice,
     definitions,
     hidden,
+    index_on_map,
     options,
     over_texts,
     problem,
     share_bar,
+    share_row,
     tag,
     text_form,
     url,
@@ -63,7 +66,8 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     tab = wanted if wanted in able else able[0]
     views = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
     view = await views[tab](params, ask, about)
-    return frame(tab, able, view, version=about["version"], index=params.get("index"), asked=params.get("q", ""))
+    facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
+    return frame(tab, able, view, mapped=index_on_map(about, params.get("index")), **facts)
 
 
 async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str) -> tuple[int, str]:
@@ -81,7 +85,13 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
     status, title, view = await reading_view(record_id, params, ask, about, root)
     able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
     facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
-    return status, frame("text", able, view, title=title, root=root, **facts)
+    mapped = index_on_map(about, params.get("index"))
+    return status, frame("text", able, view, title=title, root=root, mapped=mapped, **facts)
+
+
+def refused(reply: Mapping[str, Any], root: str) -> str:
+    """Return the HTML of a page that says why something is not shown; `root` as in `reading`."""
+    return frame("text", [], problem(reply), title="not shown", root=root)
 
 
 def _abilities(about: Mapping[str, Any]) -> set[str]:
@@ -92,9 +102,9 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
 
 def frame(
     tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = "",
-    title: str = "", root: str = "./",
+    title: str = "", root: str = "./", mapped: str | None = None,
 ) -> str:  # fmt: skip
-    """Return the whole page around a view; its tabs keep the index and the query that were asked.
+    """Return the whole page around a view; its tabs, and the link to the map of an index, keep what was asked.
 
     The page of a text is in no tab, and has a title and a heading of its own.
     """
@@ -107,6 +117,8 @@ def frame(
         )
         for one in able
     ]  # fmt: skip
+    if mapped is not None:
+        links.insert(1, tag("a", "Map", href=url(f"{root}map/{quote(mapped, safe='')}", q=asked)))
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", whole),
@@ -224,7 +236,7 @@ async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -
         else:
             answer = [tag("p", tag("bdi", found["filled"]), class_="text")]
             for number, candidates in enumerate(found["masks"], start=1):
-                rows = [_share(repr_of(one["token"]), one["probability"]) for one in candidates]
+                rows = [share_row(repr_of(one["token"]), one["probability"]) for one in candidates]
                 answer.append(tag("table", tag("caption", f"gap {number}"), tag("tbody", rows)))
             answer += [tag("p", tag("bdi", one["filled"]), class_="text") for one in found["fillings"][1:]]
     return tag("section", tag("h2", "Fill"), form, answer)
@@ -240,10 +252,10 @@ async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]
         elif found.get("probabilities"):
             shares = sorted(found["probabilities"].items(), key=lambda one: -one[1])[:_CANDIDATES]
             answer = [
-                tag("table", tag("caption", "labels"), tag("tbody", [_share(name, share) for name, share in shares]))
+                tag("table", tag("caption", "labels"), tag("tbody", [share_row(name, share) for name, share in shares]))
             ]
         elif "spans" in found:
-            rows = [_share(f"{one['text']}: {one['label']}", one.get("probability") or 0) for one in found["spans"]]
+            rows = [share_row(f"{one['text']}: {one['label']}", one.get("probability") or 0) for one in found["spans"]]
             answer = [
                 tag("table", tag("caption", "names"), tag("tbody", rows)) if rows else tag("p", "no names were found")
             ]
@@ -267,13 +279,6 @@ def _complete(about: Mapping[str, Any]) -> Markup:
         form,
         note,
         tag("output", id="completion", class_="text", aria_live="polite", dir="auto"),
-    )
-
-
-def _share(text: str, share: float) -> Markup:
-    """Return a table row with a share as number and bar."""
-    return tag(
-        "tr", tag("th", tag("bdi", text[:200]), scope="row"), tag("td", f"{share:.1%} ", share_bar(share), class_="n")
     )
 
 

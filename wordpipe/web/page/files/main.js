@@ -142,10 +142,10 @@ function search(view) {
     slider?.(state.mix);
     // the other tabs keep the question, so that one comes back to it
     for (const link of document.querySelectorAll("header nav a")) {
-      const to = new URL(link.href);
-      if (state.q) to.searchParams.set("q", state.q);
-      else to.searchParams.delete("q");
-      link.setAttribute("href", `./${to.search}`);
+      const [path, query] = link.getAttribute("href").split("?"), given = new URLSearchParams(query);
+      if (state.q) given.set("q", state.q);
+      else given.delete("q");
+      link.setAttribute("href", given.size ? `${path}?${given}` : path);
     }
     document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
   }

@@ -1,0 +1,124 @@
+"""The map of texts in a real browser, of a server and as a file: a question, a lasso, keys, colours, hostile titles."""
+
+import pytest
+
+import wordpipe
+from tests.support.browsing import look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
+from tests.web.test_browser import HOSTILE, fits, until
+
+pytestmark = [needs_browser, pytest.mark.oracle]
+
+
+@pytest.fixture(scope="module")
+def mapped(built, tmp_path_factory):
+    """An index over texts with hostile titles, with a field."""
+    root = tmp_path_factory.mktemp("mapped")
+    rows = [
+        {
+            "id": f"{n}",
+            "title": f"{HOSTILE[n % len(HOSTILE)][:90]} {n}",
+            "text": f"{text} note {n}",
+            "kind": f"<i>{n % 3}",
+        }
+        for n, text in enumerate(["the tide rises with the moon", "salt draws water out of bread"] * 30)
+    ]
+    wordpipe.ingest(rows, output=root / "corpus", metadata=["kind"])
+    wordpipe.embed(built / "words", root / "corpus", output=root / "sentences", unit="document")
+    wordpipe.index(root / "sentences", output=root / "index")
+    return root / "index"
+
+
+@pytest.fixture(scope="module")
+def server(mapped):
+    with wordpipe.serve([f"texts={mapped}"], port=0) as server:
+        yield server
+
+
+PAINTED = """(ink) => { // how many pixels of the canvas are not paper
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const paper = [...data.slice(0, 4)].join();
+  let n = 0;
+  for (let at = 0; at < data.length; at += 4) n += data.slice(at, at + 4).join() !== paper ? 1 : 0;
+  return n;
+}"""
+
+
+def test_a_question_lights_its_answers_and_a_lasso_lists_texts(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/?q=salt")
+    assert page.get_by_role("link", name="Map").get_attribute("href") == "./map/texts?q=salt"
+    page = seen.go("/map/texts?layout=pca&q=salt")  # UMAP has to be compiled first
+    page.wait_for_selector("#card .said")
+    assert page.input_value("#wanted") == "salt"
+    assert "answers to “salt”" in page.locator("#card .said").inner_text()
+    assert page.evaluate(PAINTED) > 200
+    assert page.evaluate("WORDS.length") == 60
+    # a lasso around all, drawn with the button
+    page.get_by_role("button", name="Lasso").click()
+    box = page.locator("canvas").bounding_box()
+    corners = [(2, 2), (box["width"] - 2, 2), (box["width"] - 2, box["height"] - 2), (2, box["height"] - 2)]
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    for x, y in corners[1:]:
+        page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.up()
+    assert page.locator("#card .said").inner_text() == "60 texts in the lasso"
+    assert page.get_by_role("button", name="Lasso").get_attribute("aria-pressed") == "false"
+    # a text of the list, by keys, and its page
+    page.locator("#card ol button").nth(4).focus()
+    page.keyboard.press("Enter")
+    page.locator("#card a", has_text="Read the text").wait_for()
+    until(page, "document.querySelector('#card .text').innerText.includes('note 4')")
+    assert page.url.endswith("#4")
+    page.reload()
+    page.locator("#card a", has_text="Read the text").click()
+    page.wait_for_selector("article.reading")
+    assert page.evaluate("window.hurt") is None
+    assert seen.errors == []
+
+
+def test_keys_alone_list_what_is_in_view_and_change_the_colours(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    page.get_by_role("button", name="List").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#card .said").inner_text() == "60 texts in view"
+    page.locator("canvas").focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    page.get_by_role("button", name="List").focus()
+    page.keyboard.press("Enter")
+    assert int(page.locator("#card .said").inner_text().split()[0]) < 60
+    page.select_option("#colour", label="kind")
+    assert sorted(page.locator("#legend bdi").all_inner_texts()) == ["<i>0", "<i>1", "<i>2"]
+    page.keyboard.press("Escape")
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_has_no_barrier_and_fits_and_says_all_without_a_script(look_at, server, mapped, tmp_path, scheme):  # noqa: F811
+    wordpipe.map(mapped, tmp_path / "map.html", layout="pca")
+    for base, path in ((server.url, "/map/texts?layout=pca&q=salt"), ("file://", str(tmp_path / "map.html"))):
+        seen = look_at(base, color_scheme=scheme)
+        page = seen.go(path)
+        page.wait_for_selector("#legend button")
+        seen.settle()
+        assert violations(page) == []
+        for width in (1400, 900, 420, 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert fits(page), width
+        if base == "file://":
+            page.fill("#wanted", "salt <style>")
+            page.locator("#card .said", has_text="5 titles with").wait_for()
+            page.evaluate("choose(9)")
+            assert page.evaluate("getComputedStyle(document.querySelector('#card .text')).display") == "block"
+        assert page.evaluate("window.hurt") is None
+        assert seen.errors == []
+        seen = look_at(base, color_scheme=scheme, java_script_enabled=False)
+        page = seen.go(path)
+        assert page.locator("noscript img, img").first.is_visible()
+        page.locator("summary").first.click()
+        assert page.locator("details[open] li").count() > 0
+        assert fits(page)
+        assert not page.locator("canvas").is_visible()

@@ -1,0 +1,295 @@
+// A map of texts: dots that are painted point by point, answers that are lit, texts in a lasso, and what is said of a text.
+const WAIT = 200; // milliseconds after the last key
+const ASKED = 200; // answers that are lit
+const LISTED = 200; // texts of a list
+const WRITTEN = 60; // titles, of as many dots as are in view
+const few = new Uint8Array(N); // 1: lit, by a question or a lasso
+const lasso = { isOn: false, path: null };
+const SERVER = TEXTS && TEXTS.index !== null ? new URL("..", location.href) : null;
+let fewNumbers = [], fewSaid = "";
+let picture = null, pixels = null;
+let middles = []; // of the groups: [colour, x, y] on the grid
+let asking = new AbortController(), waiting = 0, told = null;
+
+// #rrggbb as the number of a pixel, mixed with paper.
+function inkOf(colour, share = 1) {
+  const parts = [colour, colours.paper].map((one) => [1, 3, 5].map((at) => Number.parseInt(one.length === 4 ? one[(at + 1) / 2].repeat(2) : one.slice(at, at + 2), 16)));
+  const [r, g, b] = [0, 1, 2].map((at) => Math.round(share * parts[0][at] + (1 - share) * parts[1][at]));
+  return (0xff000000 | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+// Half widths of the lines of a disc, or of a square where it is small.
+function spansOf(radius) {
+  if (radius < 1.6) return Array(Math.max(1, Math.round(2 * radius))).fill(Math.round(2 * radius));
+  return Array.from({ length: 2 * Math.round(radius) + 1 }, (_, line) => 1 + 2 * Math.round(Math.sqrt(Math.max(0, radius ** 2 - (line - Math.round(radius)) ** 2))));
+}
+
+function drawTexts() {
+  const [wide, tall] = [canvas.width, canvas.height];
+  if (!wide || !tall) return;
+  if (picture?.width !== wide || picture.height !== tall) {
+    picture = context.createImageData(wide, tall);
+    pixels = new Uint32Array(picture.data.buffer);
+  }
+  pixels.fill(inkOf(colours.paper));
+  const density = wide / stage.width, level = levelNow(), group = groupInFocus(), isFew = fewNumbers.length > 0;
+  const radius = density * Math.min(4.5, (N > 30000 ? 0.8 : N > 3000 ? 1.3 : 2.2) + 0.25 * level);
+  const inks = colours.groups.map((one) => inkOf(one, 0.9)), pale = colours.groups.map((one) => inkOf(one, 0.2)), none = inks.map(() => 0);
+  const spans = spansOf(radius), seen = [];
+  // what is pale lies below all others
+  if (isFew) stampAll(pale, none, spans, density, seen);
+  else if (group >= 0) stampAll(pale.map((one, colour) => (colour === group ? 0 : one)), none, spans, density, seen);
+  if (isFew) stampAll(none, inks, spansOf(Math.max(1.6 * radius, 3.2 * density)), density, seen);
+  else stampAll(group < 0 ? inks : none.map((_, colour) => (colour === group ? inks[colour] : 0)), none, spans, density, seen);
+  context.putImageData(picture, 0, 0);
+  drawTitles(seen, isFew);
+  drawLasso();
+}
+
+// Paint each dot in the ink of its colour, of those that are lit and of all others; 0: not at all. While they are not many, those
+// in view are remembered.
+function stampAll(others, lit, spans, density, seen) {
+  const wide = canvas.width, tall = canvas.height, half = spans.length >> 1, reach = half + 1;
+  const scale = camera.scale * density, left = wide / 2 - camera.x * scale, top = tall / 2 - camera.y * scale;
+  const sign = turned ? -scale : scale, shift = (turned ? 65535 * scale : 0) + left, first = turned ? 1 : 0;
+  for (let word = 0; word < N; word++) {
+    const ink = few[word] ? lit[GROUPS[word]] : others[GROUPS[word]];
+    if (ink === 0) continue;
+    const x = Math.round(PLACES[2 * word + first] * sign + shift), y = Math.round(PLACES[2 * word + 1 - first] * scale + top);
+    if (x < reach || y < reach || x >= wide - reach || y >= tall - reach) continue; // the edge of the canvas fades
+    if (seen.length <= WRITTEN) seen.push(word);
+    for (let line = 0, row = (y - half) * wide + x; line < spans.length; line++, row += wide) {
+      const from = row - (spans[line] >> 1), to = from + spans[line];
+      for (let at = from; at < to; at++) pixels[at] = ink;
+    }
+  }
+}
+
+// Titles where few dots are in view, and of the text in focus; names of groups where all are.
+function drawTitles(seen, isFew) {
+  const boxes = new Boxes(), focus = wordInFocus();
+  written = [];
+  context.globalAlpha = 1;
+  const place = (word, manner) => {
+    const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 24 ? 14 : -12;
+    const x = Math.min(stage.width - half - 4, Math.max(half + 4, screenX(placeX(word)))), y = screenY(placeY(word)) + below;
+    if (boxes.add(x - half, y - 7, x + half, y + 7) || manner !== "plain") write(word, x, y, manner);
+  };
+  if (focus >= 0) {
+    context.strokeStyle = colours.ink;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.arc(screenX(placeX(focus)), screenY(placeY(focus)), 6, 0, 2 * Math.PI);
+    context.stroke();
+    place(focus, "underlined");
+  }
+  if (seen.length <= WRITTEN) for (const word of seen) if (word !== focus) place(word, "plain");
+  if (!isFew && focus < 0 && levelNow() < 3) for (const [colour, x, y] of middles) writeGroup(colour, x, y, boxes);
+}
+
+function writeGroup(colour, x, y, boxes) {
+  const said = NAMES.find(([one]) => one === colour)[1].join(", ");
+  context.font = `600 13px ${letters}`;
+  const half = context.measureText(said).width / 2, [sx, sy] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
+  if (!boxes.add(sx - half - 4, sy - 9, sx + half + 4, sy + 9)) return;
+  Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
+  context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
+  context.strokeText(said, sx, sy);
+  context.fillText(said, sx, sy);
+}
+
+// ---- the lasso, by a button or with Shift; the keyboard lists what is in view
+
+function beginLasso(event) {
+  if (!lasso.isOn && !event.shiftKey) return false;
+  lasso.path = [at(event)];
+  return true;
+}
+
+function extendLasso(point) {
+  lasso.path.push(point);
+  draw();
+}
+
+function endLasso() {
+  const path = lasso.path;
+  lasso.path = null;
+  setLasso(false);
+  const inside = path.length > 2 ? numbersWhere((x, y) => isInside(path, x, y)) : [];
+  showFew(inside, `${inside.length.toLocaleString("en")} texts in the lasso`);
+}
+
+function setLasso(isOn) {
+  lasso.isOn = isOn;
+  document.getElementById("lasso").setAttribute("aria-pressed", String(isOn));
+  canvas.classList.toggle("lasso", isOn);
+}
+
+function drawLasso() {
+  if (!lasso.path) return;
+  context.strokeStyle = colours.ink;
+  context.lineWidth = 1.5;
+  context.setLineDash([5, 4]);
+  context.beginPath();
+  for (const { x, y } of lasso.path) context.lineTo(x, y);
+  context.closePath();
+  context.stroke();
+  context.setLineDash([]);
+}
+
+const numbersWhere = (isWanted) => Array.from({ length: N }, (_, word) => word).filter((word) => isWanted(screenX(placeX(word)), screenY(placeY(word))));
+
+// Even and odd crossings of a line to the right.
+function isInside(path, x, y) {
+  let inside = false;
+  for (let here = 0, before = path.length - 1; here < path.length; before = here++) {
+    const [a, b] = [path[here], path[before]];
+    if (a.y > y !== b.y > y && x < ((b.x - a.x) * (y - a.y)) / (b.y - a.y) + a.x) inside = !inside;
+  }
+  return inside;
+}
+
+// ---- questions
+
+// Light the answers: of the server, or, where there is none, titles that contain what is typed.
+function lightAnswers(wait = WAIT, keeps = false) {
+  clearTimeout(waiting);
+  asking.abort();
+  waiting = setTimeout(async () => {
+    const asked = wanted.value.trim();
+    if (!asked) return showFew([], "");
+    if (!SERVER) {
+      const typed = asked.toLowerCase(), found = Array.from(FOLDED.keys()).filter((word) => FOLDED[word].includes(typed));
+      return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps);
+    }
+    asking = new AbortController();
+    try {
+      const reply = await get("search", { q: asked, k: ASKED, prefix: 1, format: "json" });
+      const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0);
+      const beside = found.length < all.length ? `; ${all.length - found.length} more are not on the map` : "";
+      showFew(found, `${found.length} answers to “${asked}”${beside}`, keeps);
+    } catch (error) {
+      if (error.name !== "AbortError") showFew([], `The server does not answer: ${error.message}`);
+    }
+  }, wait);
+}
+
+async function get(path, params) {
+  const reply = await fetch(new URL(`${path}?${new URLSearchParams({ ...params, index: TEXTS.index })}`, SERVER), { signal: asking.signal });
+  const found = await reply.json();
+  if (!reply.ok) throw new Error(found.error?.message ?? reply.status);
+  return found;
+}
+
+// By halves, as rows ascend; -1 of a row that is not on the map.
+function numberOfRow(row) {
+  let [low, high] = [0, N];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ROWS[middle] < row) low = middle + 1;
+    else high = middle;
+  }
+  return ROWS[low] === row ? low : -1;
+}
+
+// ---- what is said beside the map
+
+// `keeps` the text that is chosen, which the address names.
+function showFew(numbers, said, keeps = false) {
+  few.fill(0);
+  for (const word of numbers) few[word] = 1;
+  [fewNumbers, fewSaid] = [numbers, said];
+  if (state.chosen >= 0 && !keeps) choose(-1);
+  else showText();
+  draw();
+}
+
+function showText() {
+  const word = wordInFocus();
+  if (word >= 0) return card.replaceChildren(title(word), ...aboutText(word));
+  card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
+  if (fewSaid) return card.replaceChildren(Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
+  card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
+    + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
+}
+
+function listOf(numbers) {
+  const list = element("ol");
+  list.append(...numbers.slice(0, LISTED).map((word) => {
+    const item = element("li"), button = element("button");
+    button.type = "button";
+    button.style.color = `var(--c${GROUPS[word]})`;
+    button.append(element("bdi", WORDS[word]));
+    button.addEventListener("click", () => goTo(word));
+    item.append(button);
+    return item;
+  }));
+  if (numbers.length > LISTED) list.append(element("li", `and ${(numbers.length - LISTED).toLocaleString("en")} more`, "count"));
+  return list;
+}
+
+// The beginning of a text: it is in the page, or the server is asked for it when the text is chosen.
+function aboutText(word) {
+  const body = element("p", "", "text");
+  body.dir = "auto";
+  if (!SERVER) {
+    body.textContent = TEXTS.beginnings[word];
+    return [body];
+  }
+  if (state.chosen !== word) return [];
+  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index }), link = element("a", "Read the text");
+  if (wanted.value.trim()) given.set("q", wanted.value.trim());
+  link.href = new URL(`text/?${given}`, SERVER).href;
+  if (told?.word === word) body.textContent = told.text;
+  else {
+    get("text", { row: ROWS[word], length: 600 }).then(({ text, next }) => {
+      told = { word, text: next === null ? text : `${text}…` };
+      if (state.chosen === word) body.textContent = told.text;
+    }, () => {});
+  }
+  return [body, link];
+}
+
+// ---- colours
+
+function colourBy({ colours: coded, names }) {
+  [GROUPS, NAMES] = [bytesOf(coded), names];
+  light(-1, -1);
+  drawLegend();
+  findMiddles();
+  showText();
+  draw();
+}
+
+// Where the names of groups stand: at the medians of their texts. Values of a field lie everywhere and are not written.
+function findMiddles() {
+  middles = [];
+  if (GROUPS === null || NAMES.length < 2 || document.getElementById("colour")?.value > 0) return;
+  for (const [colour] of NAMES) {
+    const own = Array.from(GROUPS.keys()).filter((word) => GROUPS[word] === colour);
+    const median = (axis) => own.map((word) => PLACES[2 * word + axis]).sort((a, b) => a - b)[own.length >> 1];
+    if (own.length) middles.push([colour, median(0), median(1)]);
+  }
+}
+
+function startTexts() {
+  if (TEXTS.colourings.length > 1) {
+    const label = element("label", "colour by "), select = element("select");
+    select.id = "colour";
+    TEXTS.colourings.forEach((one, place) => select.append(Object.assign(element("option", one.name), { value: place })));
+    select.addEventListener("change", () => colourBy(TEXTS.colourings[select.value]));
+    label.append(select);
+    label.className = "colour";
+    document.getElementById("search").append(label);
+  }
+  findMiddles();
+  document.getElementById("lasso").addEventListener("click", () => setLasso(!lasso.isOn));
+  document.getElementById("in-view").addEventListener("click", () => {
+    const seen = numbersWhere((x, y) => x >= 0 && y >= 0 && x <= stage.width && y <= stage.height);
+    showFew(seen, `${seen.length.toLocaleString("en")} texts in view`);
+  });
+  const asked = new URLSearchParams(location.search).get("q");
+  if (!asked) return;
+  wanted.value = asked;
+  lightAnswers(0, true);
+}

@@ -1,0 +1,306 @@
+"""A map of texts: places by PCA or UMAP, colours by groups or by a field, and the page of the map.
+
+It is the page of the map of words (`word_map`) with dots in the place of words: as many as 100,000 are one picture that the
+script paints point by point. A still picture stands there for a browser without a script, with the titles of each group.
+
+Shapes: N texts, D numbers each, G groups.
+"""
+
+import re
+import struct
+import zlib
+from base64 import b64encode
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import numpy.typing as npt
+
+from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
+from wordpipe.pages.markup import json_for_script, page_of, policy_of, shown
+from wordpipe.pages.word_map import (
+    COLOURS,
+    SCRIPTS,
+    base64_of,
+    close_gaps,
+    colour_order,
+    group_by_direction,
+    meaning_of,
+    nearest_on_plane,
+    on_grid,
+    pca_layout,
+    umap_layout,
+)
+from wordpipe.wording import safe_text
+
+GROUPS = "groups"
+"""The name of the colours by groups of vectors, beside those by fields."""
+_LAYOUT_NEIGHBOURS = 14
+_MEASURED = 2_000  # texts, of whose neighbours on the plane the share that are neighbours is measured
+_NEIGHBOURS = 10
+_GROUPED = 10_000  # texts by which groups are found; all others go to the nearest group
+_TEXTS_PER_GROUP = 20  # at least, on average
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_NAMES = 3  # words that name a group
+_ALIKE = 4  # letters with which words that are alike begin
+_TITLE = 90  # characters
+_WIDE = 900, 620  # of the still picture, at most
+_EDGE = 8  # around it
+_INKS = "a6373f b04c13 8f5c00 736300 536e06 007a3c 007d79 007b9f 0069b0 325fb5 7659b9 9c4a96"  # of page.css, in light
+_LISTED = 30  # titles of each group
+_RANGES = 8  # of numbers or dates
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """The colours of N texts by one thing: groups of vectors, or the values of a field."""
+
+    name: str
+    colours: npt.NDArray[np.uint8]  # N, below `COLOURS`
+    labels: dict[int, str]  # colour → what it means, in the order of the legend
+
+
+@dataclass(frozen=True)
+class TextMap:
+    """The contents of a map of N texts."""
+
+    title: str  # what the map is of
+    names: Sequence[str]  # N, the title of each text
+    rows: npt.NDArray[np.int64]  # N, ascending, the row of each in the index
+    places: npt.NDArray[np.uint16]  # (N, 2) uint16, to the right and downwards
+    colourings: Sequence[Colouring]  # the groups first
+    stands: Sequence[str]  # N, where each stands
+    beginnings: Sequence[str]  # N, how each begins
+    dim: int  # numbers per vector
+    layout: str  # umap or pca
+    neighbours_kept: float  # share of the nearest neighbours that are among the nearest on the map, from 0 to 1
+
+
+def text_map_data(
+    names: Sequence[str],
+    stands: Sequence[str],
+    beginnings: Sequence[str],
+    rows: npt.NDArray[np.int64],
+    vectors_ND: npt.NDArray[np.float32],
+    fields: Sequence[Colouring],
+    *,
+    title: str,
+    layout: str,
+    n_groups: int,
+    report: Callable[[str, int], None] = lambda phase, done: None,
+) -> TextMap:
+    """Make the map of N texts, at least 3, given as `TextMap` has them, with their vectors, finite and not zero.
+
+    Raises:
+        ConfigError: umap-learn is not installed.
+    """
+    unit, _ = unit_rows(vectors_ND)
+    report(f"layout by {layout}", 0)
+    if layout == "pca":
+        places = on_grid(pca_layout(unit))
+    else:
+        near, cosines = nearest_rows(
+            unit, min(_LAYOUT_NEIGHBOURS, len(unit) - 1), lambda done: report("neighbours", done)
+        )
+        places = on_grid(close_gaps(umap_layout(unit, near.astype(np.int64), cosines)))
+    groups = _groups(unit, names, beginnings, places, n_groups)
+    kept = _kept(unit, places)
+    return TextMap(title, names, rows, places, [groups, *fields], stands, beginnings, vectors_ND.shape[1], layout, kept)
+
+
+def _kept(unit_ND: npt.NDArray[np.float32], places_N2: npt.NDArray[np.uint16]) -> float:
+    """Return the share of the nearest neighbours of some texts that are among their nearest on the map."""
+    n = len(unit_ND)
+    k, measured = min(_NEIGHBOURS, n - 1), np.unique(np.linspace(0, n - 1, min(n, _MEASURED)).astype(np.int64))
+    at_once, near = max(1, SCORES_AT_ONCE // n), []
+    for first in range(0, len(measured), at_once):
+        own = measured[first : first + at_once]
+        near.append(largest_columns(unit_ND[own] @ unit_ND.T, own, k)[0])
+    return float(neighbour_overlap(np.concatenate(near), nearest_on_plane(places_N2, measured, k)).mean())
+
+
+def _groups(
+    unit_ND: npt.NDArray[np.float32], names: Sequence[str], beginnings: Sequence[str], places: npt.NDArray[np.uint16],
+    n_groups: int,
+) -> Colouring:  # fmt: skip
+    """Return the texts of a map in groups of near vectors, each named by its most distinctive words."""
+    n = len(unit_ND)
+    sample = np.unique(np.linspace(0, n - 1, min(n, _GROUPED)).astype(np.int64))
+    own = group_by_direction(unit_ND[sample], max(1, min(n_groups, n // _TEXTS_PER_GROUP)))
+    sums = np.stack([unit_ND[sample[own == group]].sum(axis=0) for group in range(int(own.max()) + 1)])
+    groups = (unit_ND @ unit_rows(sums)[0].T).argmax(axis=1)
+    _, groups = np.unique(groups, return_inverse=True)
+    groups = np.argsort(np.argsort(-np.bincount(groups), kind="stable"), kind="stable")[groups]  # the largest one first
+    colours = colour_order(places, groups, COLOURS)
+    words = [{*_WORD.findall(f"{names[row]} {beginnings[row]}".lower())} for row in sample]
+    labels = _distinctive(words, groups[sample], len(colours))
+    return Colouring(
+        GROUPS, colours[groups].astype(np.uint8), dict(zip(colours.tolist(), map(", ".join, labels), strict=True))
+    )
+
+
+def _distinctive(words: Sequence[set[str]], groups: npt.NDArray[np.int64], n_groups: int) -> list[list[str]]:
+    """Return for each group of texts the words that its texts have and others have not.
+
+    They are those of the largest p log²(p / q), for p and q the shares of texts of the group, and of all, that have the word;
+    none begins as one before it.
+
+    >>> texts = [{"sea", "the"}, {"sea", "the"}, {"iron", "the"}, {"iron", "the"}]
+    >>> _distinctive(texts, np.array([0, 0, 1, 1]), 2)
+    [['sea'], ['iron']]
+    """
+    every = Counter(word for some in words for word in some)
+    found = []
+    for group in range(n_groups):
+        members = np.flatnonzero(groups == group)
+        own = Counter(word for place in members.tolist() for word in words[place])
+        share = {word: n / len(members) for word, n in own.items()}
+        rise = {word: p * len(words) / every[word] for word, p in share.items() if p * len(words) > every[word]}
+        named: list[str] = []
+        for word in sorted(rise, key=lambda word: (-share[word] * np.log(rise[word]) ** 2, word)):
+            if len(named) < _NAMES and not any(word[:_ALIKE] == other[:_ALIKE] for other in named):
+                named.append(word)
+        found.append(named or ["other texts"])
+    return found
+
+
+def text_map_policy() -> str:
+    """Return the policy in the head of the page of a map that a server shows."""
+    return policy_of("map", SCRIPTS, asks=True)
+
+
+def text_map_page(found: TextMap, index: str | None = None) -> bytes:
+    """Return the page of a map of texts, UTF-8. The same map gives the same bytes.
+
+    Args:
+        found: the map.
+        index: its name in the server that shows the page, at `map/NAME`; then the page asks the server for answers and texts,
+            and no beginnings of texts are in it. None: the page stands alone.
+    """
+    first = found.colourings[0]
+    back = "" if index is None else f'<a href="{shown("../?" + urlencode({"index": index}))}" id="back">Search</a> · '
+    texts: dict[str, Any] = {
+        "rows": base64_of(found.rows, "<u4"),
+        "index": index,
+        "beginnings": None if index is not None else [
+            safe_text("\n".join(filter(None, one))) for one in zip(found.stands, found.beginnings, strict=True)
+        ],
+        "colourings": [
+            {"name": one.name, "colours": base64_of(one.colours, "u1"), "names": _legend(one)}
+            for one in found.colourings
+        ],
+    }  # fmt: skip
+    names = [safe_text(one) if len(one) <= _TITLE else f"{safe_text(one[:_TITLE])}…" for one in found.names]
+    data = {
+        "words": names, "places": base64_of(found.places, "<u2"), "k": 0, "neighbours": "", "cosines": "",
+        "groups": texts["colourings"][0]["colours"], "names": texts["colourings"][0]["names"], "chosen": None, "texts": texts,
+    }  # fmt: skip
+    fills = {
+        "title": shown(found.title),
+        "figures": shown(f"{found.dim} dimensions, layout by {found.layout.upper()}"),
+        "meaning": shown(
+            meaning_of("text", len(found.names), found.dim, _NEIGHBOURS, found.neighbours_kept, found.layout)
+        ),
+        "data": json_for_script(data),
+        "back": back,
+        "find": "Find titles" if index is None else "Ask a question",
+        "things": "texts",
+        "tools": '<button id="lasso" type="button" aria-pressed="false" title="Draw around texts to list them">Lasso</button>'
+        '<button id="in-view" type="button" title="List the texts that are in view">List</button>',
+        "still": _still(found, names, first, index),
+    }
+    return page_of("map", fills, SCRIPTS, asks=index is not None)
+
+
+def _legend(colouring: Colouring) -> list[tuple[int, list[str]]]:
+    """Return the legend of a map of texts as the script reads it: colours and what they mean."""
+    return [(colour, [said]) for colour, said in colouring.labels.items()]
+
+
+def _still(found: TextMap, names: Sequence[str], groups: Colouring, index: str | None) -> str:
+    """Return what a browser without a script shows: a picture of the map, and titles of each group."""
+    parts = [f'<p><img alt="{shown(found.title)}" src="{_picture(found.places, groups.colours)}"></p>']
+    for colour, label in groups.labels.items():
+        members = np.flatnonzero(groups.colours == colour)
+        items = []
+        for place in members[:_LISTED].tolist():
+            name = f"<bdi>{shown(names[place])}</bdi>"
+            to = "" if index is None else shown("../text/?" + urlencode({"row": found.rows[place], "index": index}))
+            items.append(f'<li><a href="{to}">{name}</a></li>' if to else f"<li>{name}</li>")
+        more = f"<li>and {len(members) - _LISTED:,} more</li>" if len(members) > _LISTED else ""
+        head = f'<summary><i class="c{colour}"></i><bdi>{shown(label)}</bdi> ({len(members):,})</summary>'
+        parts.append(f"<details>{head}<ul>{''.join(items)}{more}</ul></details>")
+    return "".join(parts)
+
+
+def _picture(places_N2: npt.NDArray[np.uint16], colours_N: npt.NDArray[np.uint8]) -> str:
+    """Return a picture of the points of a map, PNG with a palette as a data URL; what is not a point is transparent.
+
+    Source: W3C, Portable Network Graphics (PNG) Specification.
+    """
+    low, high = places_N2.min(axis=0).astype(np.int64), places_N2.max(axis=0).astype(np.int64)
+    scale = min((side - 2 * _EDGE) / max(1, reach) for side, reach in zip(_WIDE, (high - low).tolist(), strict=True))
+    at_N2 = np.rint((places_N2 - low) * scale).astype(np.int64) + _EDGE
+    wide, tall = at_N2.max(axis=0) + 1 + _EDGE
+    pixels = np.zeros((tall, wide + 1), np.uint8)  # the first byte of a line says that it is not filtered
+    for dx, dy in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        pixels[at_N2[:, 1] + dy, at_N2[:, 0] + dx + 1] = colours_N + 1
+    palette = b"\0\0\0" + bytes.fromhex(_INKS.replace(" ", ""))
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", wide, tall, 8, 3, 0, 0, 0)
+    parts = [
+        (b"IHDR", head),
+        (b"PLTE", palette),
+        (b"tRNS", b"\0"),
+        (b"IDAT", zlib.compress(pixels.tobytes(), 9)),
+        (b"IEND", b""),
+    ]
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, part) for kind, part in parts)
+    return f"data:image/png;base64,{b64encode(data).decode()}"
+
+
+def field_colouring(name: str, values: Sequence[Any]) -> Colouring | None:
+    """Return the colours of texts by a field: of its most frequent values, or of ranges of numbers and dates.
+
+    None where the field tells no texts apart: it has one value, or nearly each text has its own.
+
+    Args:
+        name: of the field.
+        values: N of them; None: a text has no value.
+
+    >>> field_colouring("lang", ["de", "en", "de", None]).labels
+    {0: 'de', 1: 'en', 11: 'no value'}
+    """
+    known = [value for value in values if value is not None]
+    counts = Counter(map(str, known))
+    if len(counts) < 2:
+        return None
+    codes = np.full(len(values), COLOURS - 1, np.uint8)
+    if len(counts) > COLOURS - 1 and not isinstance(known[0], str | bool):  # ranges with as many texts each
+        known.sort()
+        edges = [*dict.fromkeys(known[len(known) * part // _RANGES] for part in range(_RANGES))]
+        for row, value in enumerate(values):
+            if value is not None:
+                codes[row] = bisect_right(edges, value) - 1
+        labels = {number: f"from {edge}" for number, edge in enumerate(edges)}
+    else:
+        if len(counts) > COLOURS - 1 and 2 * len(counts) > len(known):
+            return None
+        named = [value for value, _ in counts.most_common(COLOURS - 2 if len(counts) > COLOURS - 1 else COLOURS - 1)]
+        numbers = {value: number for number, value in enumerate(named)}
+        for row, value in enumerate(values):
+            if value is not None:
+                codes[row] = numbers.get(str(value), COLOURS - 2)
+        labels = {number: value[:_TITLE] for value, number in numbers.items()}
+        if len(counts) > len(named):
+            labels[COLOURS - 2] = "other values"
+    if len(known) < len(values):
+        labels[COLOURS - 1] = "no value"
+    return Colouring(name, codes, labels)
