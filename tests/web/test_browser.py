@@ -631,11 +631,25 @@ def test_a_server_that_went_away_is_said_and_asked_again(see):
 def test_a_model_goes_on_with_a_text(see):
     seen = see()
     page = seen.go("/?tab=model")
+    page.get_by_role("link", name="Generate").click()
+    assert page.locator("#complete").input_value() == "The tide rises with the moon."
     page.fill("#complete", "The sea")
-    page.get_by_role("button", name="Generate").click()
-    page.wait_for_selector("#completion mark")
+    page.fill("[name=length]", "12")
+    page.press("#complete", "Control+Enter")
+    until(page, "document.querySelector('#completion mark')?.textContent.length > 3")
+    until(page, "!document.querySelector('#completion[aria-busy]')")
     assert page.locator("#completion").inner_text().startswith("The sea")
-    assert seen.errors == []
+    page.fill("[name=length]", "4000")
+    page.get_by_role("button", name="Generate").click()
+    page.get_by_role("button", name="Stop").click()
+    until(page, "!document.querySelector('#completion[aria-busy]')")
+    assert page.evaluate("document.activeElement.innerText") == "Generate"
+    assert not page.get_by_role("button", name="Stop").is_visible()
+    page.fill("[name=length]", "40000")
+    page.evaluate("document.querySelector('form[data-ability]').noValidate = true")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_selector("#completion [role=alert]")
+    assert [one for one in seen.errors if "400" not in one] == []
 
 
 VIEWS = {
@@ -647,7 +661,9 @@ VIEWS = {
     "like": "/?similar=3",
     "words": "/?tab=words&word=water",
     "unknown": "/?tab=words&word=watre",
-    "model": "/?tab=model&fill=The+%5BMASK%5D+sea&predict=red",
+    "model": "/?tab=model&fill=The+%5BMASK%5D+sea",
+    "label": "/?tab=model&predict=7+is+red",
+    "generate": "/?tab=model&do=complete",
     "attention": "/?tab=model&attend=Salt+draws+water+out.&layer=1",
     "map": "/?tab=words&map=pca",
     "about": "/?tab=about",
@@ -727,7 +743,8 @@ def test_a_script_folds_what_the_server_folds(see):
 @pytest.mark.oracle
 def test_attention_by_keys_alone(see):
     seen = see()
-    page = seen.go("/?tab=model")
+    page = seen.go("/?tab=model&do=attend")
+    page.fill("#attend", "")
     page.focus("#attend")
     page.keyboard.type("salt and <b>water</b>")
     for _ in range(8):

@@ -315,7 +315,8 @@ def test_what_is_asked_is_only_text(client, text):
     for params in (
         {"q": text},
         {"tab": "words", "word": text},
-        {"tab": "model", "fill": text, "predict": text, "complete": text, "attend": text},
+        *({"tab": "model", "do": name, name: text} for name in ("fill", "predict", "complete", "attend")),
+        {"tab": "model", "do": text},
         {"tab": "model", "attend": "a", "layer": text, "kind": text},
         {"tab": "about", "doctor": text},
         {"q": "a", "where": text},
@@ -346,11 +347,35 @@ def test_words_and_their_neighbours(client):
 
 
 def test_models(client):
-    page = get(client, tab="model", fill="The [MASK] sea", predict="1 is red")
+    page = get(client, tab="model", fill="The [MASK] sea")
     assert "gap 1" in page.text
+    assert [one["href"] for one in page.all("a", **{"aria-current": "page"})][1:] == ["./?tab=model&do=fill"]
+    page = get(client, tab="model", do="predict", predict="1 is red")
     assert "labels" in page.text
-    assert page.all("form", **{"data-ability": "complete"})
+    assert re.search(r"(red|blue) \d+% sure", page.text)
     assert get(client, tab="model", fill="no gap").all("div", role="alert")
+
+
+def test_a_model_has_an_example_of_the_texts(client, serving, built):
+    for do in ("", "fill", "predict", "complete", "attend"):
+        page = get(client, tab="model", do=do)
+        assert [one["data-ability"] for one in page.all("form")] == [do or "fill"]
+        assert "The tide rises with the moon."[:20] in page.text.replace("[MASK]", "rises")
+        assert not page.all("div", role="alert")
+        assert "sure" not in page.text
+    alone = serving(built / "model", page=PAGE)
+    assert "[MASK]" in get(alone, tab="model").text
+
+
+def test_a_text_goes_on_without_a_script(client):
+    asked = {"tab": "model", "complete": "The <b>sea", "temperature": "0", "length": "4"}
+    page = get(client, **asked)
+    body = {"prompt": "The <b>sea", "model": "clm", "max_tokens": 4, "temperature": 0}
+    found = client.post("/v1/completions", json=body).json()["choices"][0]["text"]
+    assert f"The <b>sea{found}" in page.text
+    assert page.all("input", name="length")[0]["value"] == "4"
+    assert get(client, **asked | {"length": "99999"}).all("div", role="alert")
+    assert not get(client, **asked | {"length": "many"}).all("div", role="alert")
 
 
 def test_attention_is_a_table_with_numbers(client):
@@ -471,7 +496,7 @@ def test_every_address_of_the_page_is_relative_so_that_a_proxy_may_add_a_prefix(
         for name, key in (("a", "href"), ("link", "href"), ("script", "src"), ("form", "action")):
             given = [one[key] for one in page.all(name) if key in one]
             assert all(one.startswith(("./", "#")) for one in given), given
-    for name in ("main", "state"):
+    for name in ("main", "play", "state"):
         code = re.sub(r"//.*", "", PAGE.static(f"{name}.js").data.decode())
         assert not re.search(r'[("\'`]/[a-z?]', code)
 
@@ -485,4 +510,4 @@ def test_tabs_and_title_keep_the_question(client):
 
 
 def test_a_text_that_goes_on_has_the_direction_of_its_letters(client):
-    assert get(client, tab="model").all("output", id="completion", dir="auto")
+    assert get(client, tab="model", do="complete").all("output", id="completion", dir="auto")

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from wordpipe.errors import WordpipeError
 from wordpipe.web.endpoint import TABLE
@@ -156,18 +156,28 @@ class Application:
             return Response(found.packed, headers={**headers, "Content-Encoding": "gzip"})
         return Response(found.data, headers=headers)
 
-    def _asker(self, request: Request) -> Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]:
-        """Return a function that asks a GET endpoint within the application: path and parameters → status, JSON."""
+    def _asker(self, request: Request) -> Callable[..., Awaitable[tuple[int, Any]]]:
+        """Return a function that asks an endpoint in the application.
+
+        It takes a path, parameters of the URL and, for a POST, an object as the body, and gives back the status and the JSON.
+        """
         by_path = {
             route.path: route.endpoint
             for route in self.routes
             if route.path not in ("/", "/text/{id:path}", "/static/{name:path}")
         }
 
-        async def ask(path: str, params: Mapping[str, str]) -> tuple[int, Any]:
+        async def ask(path: str, params: Mapping[str, str], body: Mapping[str, Any] | None = None) -> tuple[int, Any]:
             scope = {**request.scope, "path": path, "query_string": urlencode(params, errors="replace").encode()}
+            receive = request.receive
+            if body is not None:
+                scope["method"], data = "POST", json.dumps(body).encode()
+
+                async def receive() -> Message:
+                    return {"type": "http.request", "body": data, "more_body": False}
+
             try:
-                reply = await by_path[path](Request(scope, request.receive))
+                reply = await by_path[path](Request(scope, receive))
             except (WordpipeError, Refused) as error:
                 reply = error_reply(error)
             return reply.status_code, json.loads(reply.body)

@@ -121,9 +121,10 @@ def text_form(
     text = params.get(ability, "")[:10_000]
     field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
     return tag(
-        "form", hidden(tab="model", index=params.get("index"), q=params.get("q")), tag("label", label, for_=ability), field,
+        "form", hidden(tab="model", do=ability, index=params.get("index"), q=params.get("q")),
+        tag("label", label, for_=ability), field,
         tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"), more,
-            tag("button", button, type="submit"), class_="options"),
+            tag("button", button, type="submit", title="Ctrl+Enter", aria_keyshortcuts="Control+Enter"), class_="options"),
         action=f"./#{ability}", method="get", data_ability=ability,
     )  # fmt: skip
 

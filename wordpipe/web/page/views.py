@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
     Inner,
     Markup,
@@ -18,27 +19,21 @@ from wordpipe.web.page.parts import (
     definitions,
     hidden,
     index_on_map,
-    options,
     over_texts,
     problem,
     share_bar,
-    share_row,
     tag,
-    text_form,
     url,
 )
 from wordpipe.web.page.reading_view import reading_view
 from wordpipe.web.page.search_view import search_view
 from wordpipe.wording import human_bytes, human_count, human_seconds
 
-Ask = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, Any]]]
-"""One of the server's GET endpoints: path and parameters → status and decoded JSON."""
+Ask = Callable[..., Awaitable[tuple[int, Any]]]
+"""One of the server's endpoints: path and parameters, and the body of a POST → status and decoded JSON."""
 
 _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
 _NEIGHBOURS = 20
-_CANDIDATES = 8
-_TOKENS = 32  # of the table's rows and columns
-_SHADES = 10  # of a cell, in page.css
 _WIDTH, _LOWEST = 1_000, 260  # of the map
 _MARGIN = 24
 _LETTER = 9.4, 20  # about the width and the height of a label's letter
@@ -209,84 +204,6 @@ def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> M
     )
 
 
-async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the model's tab: gaps that are filled, labels, and (with a script) texts that go on."""
-    able = {ability for one in about["artifacts"] for ability in one["can"]}
-    parts: list[Inner] = []
-    if "fill" in able:
-        parts.append(await _fill(params, ask, about))
-    if "predict" in able:
-        parts.append(await _predict(params, ask, about))
-    if "complete" in able:
-        parts.append(_complete(about))
-    if "attend" in able:
-        parts.append(await attention_section(params, ask, about))
-    return tag("div", parts, class_="models")
-
-
-async def _fill(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the section of the model's tab that fills gaps."""
-    form, answer = text_form(about, "fill", params, "A text with [MASK] in each gap", "Fill"), list[Inner]()
-    if text := params.get("fill", "").strip():
-        status, found = await ask(
-            "/fill", {"text": text, "model": params.get("fill_by", ""), "top_k": str(_CANDIDATES)}
-        )
-        if status != 200:
-            answer = [problem(found)]
-        else:
-            answer = [tag("p", tag("bdi", found["filled"]), class_="text")]
-            for number, candidates in enumerate(found["masks"], start=1):
-                rows = [share_row(repr_of(one["token"]), one["probability"]) for one in candidates]
-                answer.append(tag("table", tag("caption", f"gap {number}"), tag("tbody", rows)))
-            answer += [tag("p", tag("bdi", one["filled"]), class_="text") for one in found["fillings"][1:]]
-    return tag("section", tag("h2", "Fill"), form, answer)
-
-
-async def _predict(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the section of the model's tab that labels texts."""
-    form, answer = text_form(about, "predict", params, "A text to label", "Predict"), list[Inner]()
-    if text := params.get("predict", "").strip():
-        status, found = await ask("/predict", {"text": text, "model": params.get("predict_by", "")})
-        if status != 200:
-            answer = [problem(found)]
-        elif found.get("probabilities"):
-            shares = sorted(found["probabilities"].items(), key=lambda one: -one[1])[:_CANDIDATES]
-            answer = [
-                tag("table", tag("caption", "labels"), tag("tbody", [share_row(name, share) for name, share in shares]))
-            ]
-        elif "spans" in found:
-            rows = [share_row(f"{one['text']}: {one['label']}", one.get("probability") or 0) for one in found["spans"]]
-            answer = [
-                tag("table", tag("caption", "names"), tag("tbody", rows)) if rows else tag("p", "no names were found")
-            ]
-        else:
-            answer = [
-                tag("p", f"score {found['score']:.3f}" if "score" in found else str(found.get("answer")), class_="text")
-            ]
-    return tag("section", tag("h2", "Predict"), form, answer)
-
-
-def _complete(about: Mapping[str, Any]) -> Markup:
-    """Return the section of the model's tab that continues texts."""
-    form = text_form(about, "complete", {}, "A text to continue", "Generate")
-    note = tag(
-        "noscript",
-        tag("p", "This form needs JavaScript. Without JavaScript, run: curl -X POST …/v1/completions", class_="hint"),
-    )
-    return tag(
-        "section",
-        tag("h2", "Generate"),
-        form,
-        note,
-        tag("output", id="completion", class_="text", aria_live="polite", dir="auto"),
-    )
-
-
-def repr_of(token: str) -> str:
-    """Return a token so that its spaces can be seen."""
-    return token.replace(" ", "␣").replace("\n", "⏎") if not token.strip() or token != token.strip() else token
-
-
 async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Return the manifest, ledger, figures and warnings of each artifact."""
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
@@ -352,71 +269,6 @@ def _brought(facts: Mapping[str, Any]) -> dict[str, str]:
 def _titled(title: str, items: Mapping[str, str]) -> Inner:
     """Return a heading with names and values, or nothing without values."""
     return [tag("h3", title), definitions(items)] if items else None
-
-
-async def attention_section(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the view of the attention of tokens to tokens: one head, or the mean of all heads."""
-    found, answer, second = dict[str, Any](), list[Inner](), params.get("second", "")[:10_000]
-    if text := params.get("attend", "").strip():
-        given = {name: params.get(name, "") for name in ("kind", "layer", "head")}
-        given |= {"second": second} if second.strip() else {}
-        status, found = await ask("/attention", {"text": text, "model": params.get("attend_by", ""), **given})
-        answer = [_attention_table(found)] if status == 200 else [problem(found)]
-        found = found if status == 200 else {}
-        if found:
-            link = {"text": text, "model": found["model"], **given}
-            answer.append(tag("p", tag("a", "as JSON", href=url("./attention", **link)), class_="links"))
-    field = tag("input", type="text", name="second", value=second, maxlength=10_000, spellcheck="false")
-    more: list[Inner] = [tag("label", tag("span", "a second text (optional)"), field)]
-    if len(found.get("kinds", ())) > 1:
-        more.append(options("kind", [(one, one) for one in found["kinds"]], found["kind"], "attention of"))
-    if found:
-        for name, first in (("layer", []), ("head", [("", "mean of all heads")])):
-            numbers = [(str(n), str(n)) for n in range(1, found[f"{name}s"] + 1)]
-            more.append(options(name, [*first, *numbers], str(found[name] or ""), name))
-    form = text_form(about, "attend", params, "A text whose attention weights you want to see", "Show", more)
-    return tag("section", tag("h2", "Attention"), form, answer)
-
-
-def _attention_table(found: Mapping[str, Any]) -> Markup:
-    """Return the view's attention weights as an HTML table."""
-    # what is shown, and what is left out
-    queries, keys = found["queries"][:_TOKENS], found["keys"][:_TOKENS]
-    head = "mean of all heads" if found["head"] is None else f"head {found['head']}"
-    which = f"{found['kind']}, layer {found['layer']}, {head}"
-    notes = [*found["notes"]]
-    if (n := max(len(found["queries"]), len(found["keys"]))) > _TOKENS:
-        notes.append(f"the first {_TOKENS} of {n:,} tokens are shown; the JSON answer contains all tokens")
-    caption = f"{which}. Each row shows how one token divides its attention among all tokens, in percent."
-    # the table
-    columns = [tag("th", tag("span", tag("bdi", _seen(one))), scope="col") for one in keys]
-    shown = [row[: len(keys)] for row in found["weights"][: len(queries)]]
-    largest = max((weight for row in shown for weight in row), default=0.0) or 1.0
-    rows = [
-        tag("tr", tag("th", tag("bdi", _seen(token)), scope="row"), [_cell(weight, largest) for weight in weights])
-        for token, weights in zip(queries, shown, strict=True)
-    ]
-    # the table, with what is not in it
-    table = tag(
-        "table",
-        tag("caption", which, class_="unseen"),
-        tag("thead", tag("tr", tag("td"), columns)),
-        tag("tbody", rows),
-        class_="heat",
-    )
-    said = [tag("p", tag("bdi", note), class_="hint") for note in [*notes, caption]]
-    return tag("div", said, tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=which))
-
-
-def _cell(weight: float, largest: float) -> Markup:
-    """Return a cell of the attention table: a weight in percent, on a ground as dark as its share of the largest weight."""
-    shade = round(_SHADES * weight / largest)
-    return tag("td", f"{100 * weight:.0f}", class_=f"s{shade}", title=f"{weight:.4f}")
-
-
-def _seen(token: str) -> str:
-    """Return a token for the attention table, with its spaces shown."""
-    return token.replace(" ", "␣").replace("\n", "⏎")[:40] or "␣"
 
 
 async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:

@@ -1,6 +1,7 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {get, make, problem, shown, text, distinctNames} from "./dom.js";
 import {drawFilters, FOUND, VALUES} from "./filters.js";
+import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
 import {exported, facets, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 
@@ -13,7 +14,7 @@ const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and v
 const isAsked = (state) => Boolean(state.similar || state.q.trim());
 const view = document.querySelector(".search");
 if (view) search(view);
-for (const form of document.querySelectorAll("form[data-ability=complete]")) generate(form);
+play();
 
 function search(view) {
   const form = view.querySelector("#form"), field = form.elements.namedItem("q");
@@ -280,24 +281,4 @@ function addSlider(form, choose) {
     range.classList.toggle("idle", mix === "auto");
     range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
   };
-}
-
-// A text goes on: the server's own answer to POST /v1/completions.
-function generate(form) {
-  const output = document.querySelector("#completion");
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const prompt = form.elements.namedItem("complete").value, button = form.querySelector("button[type=submit]");
-    const body = JSON.stringify({prompt, model: form.elements.namedItem("complete_by").value, max_tokens: 60});
-    button.disabled = true;
-    output.replaceChildren("…");
-    try {
-      const found = await get("./v1/completions", {}, undefined, {method: "POST", body, headers: {"Content-Type": "application/json"}});
-      output.replaceChildren(shown(prompt), make("mark", {}, shown(found.choices[0].text)));
-    } catch (error) {
-      output.replaceChildren(problem(error, () => form.requestSubmit()));
-    } finally {
-      button.disabled = false;
-    }
-  });
 }
