@@ -389,3 +389,27 @@ def test_pages_of_pdf_are_counted_for_every_side_and_slow_files_are_named(tmp_pa
         {"name": "b", "pages": 5, "seconds": {"wordpipe": 0.01}},
     ]
     assert pdf.misses_of(slow) == ["a: 100 pages a second", "all files: 113 pages a second"]
+
+
+def test_a_step_and_latent_directions_are_timed_beside_what_they_replaced(tmp_path, monkeypatch):
+    speed, out = benchmark("static_speed"), tmp_path / "out" / "static_speed.json"
+    (tmp_path / "data" / "small").mkdir(parents=True)
+    words = np.random.default_rng(0).integers(0, 200, (80, 30)).tolist()
+    lines = [
+        json.dumps({"_id": str(row), "text": " ".join(f"word{one}" for one in own)}) for row, own in enumerate(words)
+    ]
+    (tmp_path / "data" / "small" / "corpus.jsonl").write_text("\n".join(lines))
+    for name, value in {"PAIRS": 16, "WORDS": 100, "WIDTH": 8, "DIRECTIONS": 4, "PIECE": 10}.items():
+        monkeypatch.setattr(speed, name, value)
+    monkeypatch.setattr(speed.torch, "set_num_threads", lambda _: None)  # that other tests keep theirs
+    given = ["--data", str(tmp_path / "data"), "--steps", "2", "--times", "1", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["static_speed.py", *given])
+    speed.main()
+    found = json.loads(out.read_text())
+    assert [row["threads"] for row in found["steps"]] == [1, 2]
+    assert all(row["differ"] < 1e-4 for row in found["steps"])
+    assert [(row["texts"], row["rows"]) for row in found["directions"]] == [("small", 80), ("pieces", 240)]
+    assert all(row["kept"] > 0.99 for row in found["directions"])
+    step, own = {"threads": 2, "processor_ms": {"numpy": 3, "torch": 2}}, {"kept": 0.5, "processor_ms": {}}
+    own["processor_ms"] |= {"lanczos": 2, "arpack": 4}
+    assert speed.misses_of([step], own) == ["step, 2 threads: 1.50 of the control's time", "kept: 0.5"]

@@ -214,6 +214,31 @@ def averaging() -> str:
     return f"{table(['', *(f'{n} machine' + 's' * (n > 1) for n in machines)], rows)}\n\n{text}"
 
 
+def static_speed() -> str:
+    """A step of a static encoder's training and latent directions, beside torch and ARPACK."""
+    found = result("static_speed")
+    rows = [
+        [
+            f"a step of {one['pairs']:,} pairs, {one['threads']} thread{'s' * (one['threads'] > 1)}",
+            *(f"{one['processor_ms'][side]:,.0f} ms" for side in ("numpy", "torch")), "torch",
+        ]
+        for one in found["steps"]
+    ] + [
+        [
+            f"{one['directions']} latent directions of {one['rows']:,} texts",
+            *(f"{one['processor_ms'][side] / 1e3:,.1f} s" for side in ("lanczos", "arpack")), "ARPACK (scipy)",
+        ]
+        for one in found["directions"]
+    ]  # fmt: skip
+    kept = min(one["kept"] for one in found["directions"])
+    text = (
+        "Processor time of all threads. Threads of torch wait by spinning, which costs the more the busier the machine is. "
+        f"The directions keep {kept:.1%} of the squared length that those of ARPACK keep. "
+        f"{source('static_speed', found=found)}"
+    )
+    return f"{table(['`train static`', 'wordpipe', 'the other', ''], rows)}\n\n{text}"
+
+
 _SERVED = {
     "plain_faiss_server": "a simple server in twenty lines (FAISS, starlette), only vectors",
     "vectors": "`wordpipe serve`, `mode=dense`",
@@ -249,4 +274,5 @@ def serving() -> str:
 
 SCALE_FIGURES: dict[str, Callable[[], str]] = {
     "scale-engines": engines, "scale-growth": growth, "scale-plan": plan, "scale-averaging": averaging, "serving": serving,
+    "static-speed": static_speed,
 }  # fmt: skip
