@@ -323,10 +323,13 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
     },
     "model": {"steps.parquet": ("the log of the training", STEPS)},
     "sentences": {
-        "sentences-*.parquet": ("one row per embedded text", sentences_schema(1)),
+        "sentences-*.parquet": ("one row per embedded text", sentences_schema(1, store="int8")),
     },
     "index": {
-        "index-*.parquet": ("the rows of the sentences (or words), in the order of the index", sentences_schema(1)),
+        "index-*.parquet": (
+            "the rows of the sentences (or words), in the order of the index",
+            sentences_schema(1, store="int8"),
+        ),
     },
     "clusters": {
         "clusters-*.parquet": (
@@ -396,6 +399,8 @@ def artifacts() -> str:
 def _arrow(kind: pa.DataType) -> str:
     if pa.types.is_fixed_size_list(kind):
         return f"list of {kind.value_type}, all of one length"
+    if pa.types.is_fixed_size_binary(kind):
+        return "bytes, or list of float, all of one length"
     return f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind)
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import wordpipe
@@ -41,7 +40,8 @@ def corpus_of(path: Path, texts: list[str]) -> Path:
 
 
 def rows_of(folder: Path) -> list[dict]:
-    return pq.read_table(sorted(folder.glob("sentences-*.parquet"))).to_pylist()
+    with wordpipe.open(folder, "sentences") as sentences:
+        return sentences.batches().read_all().to_pylist()
 
 
 @pytest.fixture
@@ -90,20 +90,21 @@ def test_the_files_of_the_encoder_lie_on_the_disk_once(trained, built, tmp_path)
             wordpipe.verify(tmp_path / name)
 
 
-def test_the_vectors_are_the_encoders(built, tmp_path, texts, encoded):
-    made = wordpipe.embed(built / "words", corpus_of(tmp_path / "c", texts), output=tmp_path / "s")
+@pytest.mark.parametrize(("store", "off"), [("float32", 1e-6), ("float16", 2**-11), ("int8", 1 / 127)])
+def test_the_vectors_are_the_encoders(built, tmp_path, texts, encoded, store, off):
+    made = wordpipe.embed(built / "words", corpus_of(tmp_path / "c", texts), output=tmp_path / "s", store=store)
     assert sorted(encoded) == sorted({*texts})
     assert made.counts["texts_embedded"] + made.counts["texts_repeated"] == made.counts["units"] == 200
     with Artifact(built / "words") as origin:
         encoder = open_encoder(origin, EmbedSettings())
         for row in rows_of(tmp_path / "s"):
-            assert np.allclose(row["vector"], encoder.encode([row["text"]]).vectors[0], atol=1e-6)
+            assert np.allclose(row["vector"], encoder.encode([row["text"]]).vectors[0], atol=off)
 
 
 def test_the_transform_is_fitted_on_each_text_once(built, tmp_path, texts):
     corpus = corpus_of(tmp_path / "c", [*texts, *[texts[0]] * 50])
-    wordpipe.embed(built / "words", corpus, output=tmp_path / "raw")
-    wordpipe.embed(built / "words", corpus, output=tmp_path / "s", transform="centre")
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "raw", store="float32")
+    wordpipe.embed(built / "words", corpus, output=tmp_path / "s", transform="centre", store="float32")
     raw = np.array([row["vector"] for row in rows_of(tmp_path / "raw")])
     _, first = np.unique([row["text"] for row in rows_of(tmp_path / "raw")], return_index=True)
     centred = raw - raw[first].mean(axis=0)
@@ -244,11 +245,22 @@ def test_a_fitted_transform_is_kept_until_a_fifth_has_changed(built, tmp_path, t
         assert made.digest == fresh.digest
 
 
+@pytest.mark.parametrize(("before", "after", "reused"), [("float32", "int8", 200), ("int8", "float32", 0)])
+def test_exact_vectors_are_taken_over_in_another_number_format(built, tmp_path, texts, encoded, before, after, reused):
+    corpus_of(tmp_path / "c", texts)
+    wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", store=before)
+    encoded.clear()
+    made = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", update=True, store=after)
+    assert (made.counts.get("units_reused", 0), encoded == []) == (reused, reused == 200)
+    fresh = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "f", store=after)
+    assert made.digest == fresh.digest
+
+
 def test_vectors_without_a_transform_are_taken_over_and_transformed(built, tmp_path, texts, encoded):
     corpus_of(tmp_path / "c", texts)
-    wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s")
+    wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", store="float32")
     encoded.clear()
-    settings = {"transform": "remove-components"}
+    settings = {"transform": "remove-components", "store": "float32"}
     made = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "s", update=True, **settings)
     assert (made.counts["units_reused"], encoded) == (200, [])
     fresh = wordpipe.embed(built / "words", tmp_path / "c", output=tmp_path / "f", **settings)
@@ -374,7 +386,9 @@ def test_texts_without_a_vector_and_a_crowded_space_are_warned_of(tmp_path):
     vectors_ND = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32) + 9
     words = made_words(tmp_path / "words", vectors_ND, [5] * 30)
     known = [f"w{row} w{row + 1}" for row in range(29)]
-    made = wordpipe.embed(words, corpus_of(tmp_path / "c", [*known, "one", "two"]), output=tmp_path / "s")
+    made = wordpipe.embed(
+        words, corpus_of(tmp_path / "c", [*known, "one", "two"]), output=tmp_path / "s", store="float32"
+    )
     dropped, crowded = made.warnings
     assert dropped.startswith("2 of 31 sentences (6.5%) have no vector")
     assert crowded.startswith(

@@ -57,7 +57,8 @@ def test_the_client_of_openai_gets_the_vectors_of_encode(asker, built, records, 
 
 def test_vectors_are_those_that_embed_writes(asker, built, tmp_path):
     (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS[:2]))
-    wordpipe.embed(built / "words", tmp_path / "texts.txt", output=tmp_path / "made", unit="document", transform="none")
+    settings = {"unit": "document", "transform": "none", "store": "float32"}
+    wordpipe.embed(built / "words", tmp_path / "texts.txt", output=tmp_path / "made", **settings)
     with wordpipe.open(tmp_path / "made", "sentences") as made:
         (batch,) = made.batches(["text", "vector"])
         texts, vectors = batch.column(0).to_pylist(), batch.column(1).to_pylist()

@@ -1,9 +1,10 @@
 """Artifacts: folders that are whole or absent, checked before use, chained by digest.
 
 `writer` writes and publishes, `reader` opens and checks, `tables` streams Parquet and picks rows, `schemas` has the schemas of
-tables, `manifest` is what an artifact says of itself, with the hashes of its files, `publish` is the step in which it takes
-its place and the lock that keeps a second writer out, `checkpoints` keeps what unfinished work did, `safe_reading` reads what
-anyone may have written. `remote` copies what lies at URLs into the cache, and publishes there.
+tables, `vectors` says how their vectors are stored, `manifest` is what an artifact says of itself, with its files' hashes,
+`publish` is the step in which it takes its place and the lock that keeps a second writer out, `checkpoints` keeps what
+unfinished work did, `safe_reading` reads what anyone may have written. `remote` copies what lies at URLs into the cache, and
+publishes there.
 """
 
 from typing import TYPE_CHECKING
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
         is_json,
         is_ours,
         leaf_paths,
-        matrix_of,
         members_schema,
         ngrams_schema,
         predicted_task,
@@ -91,10 +91,7 @@ if TYPE_CHECKING:
         sentences_schema,
         tokens_schema,
         type_name,
-        unit_vectors,
         user_name,
-        vector_batches,
-        vector_column,
         vectors_schema,
         visible_columns,
         words_schema,
@@ -133,6 +130,7 @@ if TYPE_CHECKING:
         shards_of,
         vectors_there,
     )
+    from wordpipe.artifacts.vectors import Store, matrix_of, unit_vectors, vector_batches, vector_column
     from wordpipe.artifacts.writer import (
         ArtifactWriter,
         HashedFile,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wordpipe.errors import DivergedError, WordpipeError
+from wordpipe.artifacts.vectors import Store, vector_field, width_of
 from wordpipe.wording import place_of
 
 CORPUS = pa.schema(
@@ -205,20 +205,20 @@ STEPS = pa.schema(  # one row per report of any training; a log, outside the dig
 
 def words_schema(dim: int) -> pa.Schema:
     """Return the schema of words: one row per word with its vector, the most frequent first."""
-    return pa.schema([*VOCABULARY, _vector_field(dim)])
+    return pa.schema([*VOCABULARY, vector_field(dim)])
 
 
 def ngrams_schema(dim: int) -> pa.Schema:
     """Return the schema of n-grams: one row per character n-gram, `<` and `>` for word ends, the most frequent first."""
-    return pa.schema([pa.field("ngram", pa.string(), nullable=False), _vector_field(dim)])
+    return pa.schema([pa.field("ngram", pa.string(), nullable=False), vector_field(dim)])
 
 
 def vectors_schema(dim: int) -> pa.Schema:
     """Return the schema of vectors alone: output vectors, a row for each row of the table of words."""
-    return pa.schema([_vector_field(dim)])
+    return pa.schema([vector_field(dim)])
 
 
-def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
+def sentences_schema(dim: int, metadata: pa.Schema | None = None, store: Store = "float32") -> pa.Schema:
     """Return the schema of sentences, a row per text, with its vector if `dim` is not 0; `metadata` comes from the source."""
     return pa.schema(
         [
@@ -228,7 +228,7 @@ def sentences_schema(dim: int, metadata: pa.Schema | None = None) -> pa.Schema:
             pa.field("text", pa.string(), nullable=False),
             pa.field("source", pa.string(), nullable=False),
             pa.field("line", pa.int64(), nullable=False),
-            *([_vector_field(dim)] if dim else []),
+            *([vector_field(dim, store)] if dim else []),
             *(metadata or []),
         ]
     )
@@ -244,7 +244,7 @@ def clusters_schema(dim: int) -> pa.Schema:
             pa.field("label", pa.string(), nullable=False),  # words that tell it from the others, parted by commas
             pa.field("central", _list_type(pa.string()), nullable=False),  # the texts nearest to its centre
             pa.field("central_rows", _list_type(pa.int64()), nullable=False),  # their rows
-            _vector_field(dim),  # the centre, a unit vector
+            vector_field(dim),  # the centre, a unit vector
         ]
     )
 
@@ -263,10 +263,6 @@ def members_schema(kept: Iterable[pa.Field]) -> pa.Schema:
 
 def _list_type(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("item", kind, nullable=False))
-
-
-def _vector_field(dim: int) -> pa.Field:
-    return pa.field("vector", pa.list_(pa.field("item", pa.float32(), nullable=False), dim), nullable=False)
 
 
 PREDICTED: dict[str, tuple[pa.Field, ...]] = {  # what a model says of a text, by what it has learned
@@ -355,11 +351,7 @@ def misfit_of(found: pa.Schema, file: str, *, has_vectors: bool = True) -> str |
     # columns of ours must have our types
     for field in found:
         if field.name == "vector" and wants_vector:
-            fits = (
-                pa.types.is_fixed_size_list(field.type)
-                and field.type.value_type == pa.float32()
-                and field.type.list_size
-            )
+            fits = width_of(field) > 0
         # ids are of 16 or of 32 bits; what is none of ours may be anything
         elif field.name in ("ids", "ids_b") and stem == "tokens":
             fits = field.type in (TOKENS_16.field("ids").type, TOKENS_32.field("ids").type)
@@ -406,7 +398,7 @@ def _leaf_paths_of(path: str, kind: pa.DataType) -> Iterator[str]:
 def _weights(column: pa.Array) -> NDArray[np.int64]:
     """Return the bytes of each value of a column."""
     kind = column.type
-    if pa.types.is_primitive(kind):
+    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind):
         return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
     if _is_list(kind):
         lengths, item = _lengths(column), kind.value_type
@@ -432,49 +424,6 @@ def _lengths(column: pa.Array) -> NDArray[np.int64]:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
-    """Return the matrix of a column of vectors, (N, D), without a copy."""
-    values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(-1, vectors.type.list_size)
-
-
-def vector_column(matrix_ND: NDArray[np.float32]) -> pa.FixedSizeListArray:
-    """Return a column of vectors that has the rows of a matrix, none of them null."""
-    values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=_vector_field(values.shape[1]).type)
-
-
-def unit_vectors(
-    vectors_ND: NDArray[np.float32], *, first: int = 0, zero: bool = False, error: type[WordpipeError] = DivergedError
-) -> NDArray[np.float32]:
-    """Return the vectors of a table's column at length 1, C-contiguous float32; vectors of length 1 keep their bits.
-
-    A vector that is not finite, or is zero unless `zero` ones are to stay, raises `error`, which names its row, counted from
-    `first`.
-    """
-    norms_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND))  # linalg.norm writes the squares down first
-    norms_N[(norms_N == 0) & zero] = 1
-    bad = np.flatnonzero(~np.isfinite(norms_N) | (norms_N == 0))
-    if len(bad):
-        rows = ", ".join(str(first + row) for row in bad[:5])
-        what, where = f"{len(bad)} of {len(vectors_ND)} vectors are zero or not finite", f"row {rows}"
-        raise error(what, where=where + " …" * (len(bad) > 5), expected="finite vectors that are not zero")
-    off = np.abs(norms_N - 1) > 1e-5
-    if not off.any():
-        return np.ascontiguousarray(vectors_ND, dtype=np.float32)
-    scale_N1 = np.where(off, norms_N, 1)[:, None]
-    return np.ascontiguousarray(vectors_ND / scale_N1, dtype=np.float32)
-
-
-def vector_batches(
-    schema: pa.Schema, vectors_ND: NDArray[np.float32], *columns: pa.Array, rows: int = 16_384
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a table: some columns and, as the last, vectors."""
-    for first in range(0, len(vectors_ND), rows):
-        arrays = [*(column.slice(first, rows) for column in columns), vector_column(vectors_ND[first : first + rows])]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class DocumentStarts:

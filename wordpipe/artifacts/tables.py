@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from wordpipe.artifacts.reader import Artifact
-from wordpipe.artifacts.schemas import leaf_paths, matrix_of, misfit_of, row_bytes, unit_vectors
+from wordpipe.artifacts.schemas import leaf_paths, misfit_of, row_bytes
+from wordpipe.artifacts.vectors import VECTOR, listed, matrix_of, unit_vectors, width_of, with_lists
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ConfigError, DamageError
 
@@ -39,7 +40,6 @@ DOUBLES = pa.schema(
 """Schema of doubles.parquet beside a corpus, and what is made of it: in which other sources its documents stand."""
 
 ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
-_COLUMN = "vector"
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all
 
 
@@ -189,7 +189,7 @@ def read_schema(artifact: Artifact, stem: str, expected: pa.Schema | None = None
     """
     name = part_names(artifact, stem)[0]
     with open_part(artifact, name) as part:
-        found = part.schema_arrow.remove_metadata()
+        found = pa.schema([listed(field) for field in part.schema_arrow])
     if expected is not None and not pa.schema(list(found)[: len(expected)]).equals(expected):
         where, names = artifact.path / name, expected.names
         raise DamageError("unexpected columns", where=where, got=found.names, expected=names)
@@ -203,7 +203,7 @@ def read_batches(
     read_schema(artifact, stem, expected)
     for name in part_names(artifact, stem):
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
-            yield from part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
+            yield from map(with_lists, part.iter_batches(BATCH_ROWS, columns=columns, use_threads=False))
 
 
 def read_from(
@@ -222,7 +222,7 @@ def read_from(
                     BATCH_ROWS, row_groups=[group], columns=list(columns), use_threads=False
                 ):
                     if skip < len(batch):
-                        yield batch.slice(skip)
+                        yield with_lists(batch.slice(skip))
                     skip = max(0, skip - len(batch))
 
 
@@ -251,13 +251,13 @@ def parquet_errors(where: Path) -> Iterator[None]:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Return the encodings of a Parquet file: vectors plain, a dictionary where values repeat, the rest by zstd.
+    """Return the encodings of a Parquet file: vectors as they are, a dictionary where values repeat, the rest by zstd.
 
     Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in 64 ms
     instead of 105, which counts, as tokenizing takes no longer.
     """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
-    vectors = {path for path, field in leaves.items() if pa.types.is_fixed_size_list(field.type)}
+    vectors = {path for path, field in leaves.items() if width_of(field)}
     lists = {path: field.type.value_type for path, field in leaves.items() if pa.types.is_list(field.type)}
     return {
         "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
@@ -302,7 +302,8 @@ def read_shard(artifact: Artifact, shard: Shard, columns: Sequence[str]) -> Iter
     """Yield the rows of a shard in order, a few thousand at a time."""
     for name, number in shard.groups:
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
-            yield from part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)
+            found = part.iter_batches(BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)
+            yield from map(with_lists, found)
 
 
 class _RowGroups:
@@ -328,7 +329,7 @@ class _RowGroups:
         """Return the wanted columns of a row group. Raises ArtifactError: damaged Parquet data."""
         path, part, group = self._groups[number]
         with parquet_errors(path):
-            return part.read_row_group(group, columns=self._columns, use_threads=False)
+            return with_lists(part.read_row_group(group, columns=self._columns, use_threads=False))
 
 
 class RowReader:
@@ -430,7 +431,7 @@ class RowVectors:
     """The vectors of some rows of a table at length 1, from the row groups that hold them; the artifact stays open."""
 
     def __init__(self, artifact: Artifact, stem: str) -> None:
-        self._groups = _RowGroups(artifact, stem, [_COLUMN])
+        self._groups = _RowGroups(artifact, stem, [VECTOR])
 
     def close(self) -> None:
         """Close the table's files."""
@@ -445,7 +446,7 @@ class RowVectors:
         """
         blocks = []
         for group in sorted({self._groups.of(row) for row in rows_R.tolist()}):
-            first, column = self._groups.starts[group], self._groups.read(group)[_COLUMN]
+            first, column = self._groups.starts[group], self._groups.read(group)[VECTOR]
             vectors = np.concatenate([matrix_of(chunk) for chunk in column.chunks])
             low, high = np.searchsorted(rows_R, [first, first + len(vectors)])
             blocks.append(vectors[rows_R[low:high] - first])
@@ -485,7 +486,7 @@ def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float
 
 def _vectors(part: pq.ParquetFile, group: int) -> NDArray[np.float32]:
     """Return the vectors of one row group, (B, D); of a table without vectors D is 0."""
-    if _COLUMN not in part.schema_arrow.names:
+    if VECTOR not in part.schema_arrow.names:
         return np.zeros((part.metadata.row_group(group).num_rows, 0), np.float32)
-    table = part.read_row_group(group, columns=[_COLUMN], use_threads=False).combine_chunks()
-    return matrix_of(table.column(_COLUMN).chunk(0))
+    table = with_lists(part.read_row_group(group, columns=[VECTOR], use_threads=False).combine_chunks())
+    return matrix_of(table.column(VECTOR).chunk(0))

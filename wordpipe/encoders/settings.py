@@ -29,6 +29,10 @@ class EmbedSettings(UnitSettings):
         "whiten if there are at least as many texts as numbers in a vector, else centre if there are at least 16 "
         "texts; none in all other cases",
     )
+    store: Literal["int8", "float16", "float32"] = setting(
+        "int8",
+        "number format of the stored vectors: int8 (a byte for each number, and a scale for each vector), float16 or float32",
+    )
     components: int = setting(1, "number of directions that remove-components removes", ge=1, le=1024, expert=True)
     dims: int = setting(0, "number of dimensions that `whiten` keeps (the strongest directions); 0 = all", ge=0)
     sif_a: float = setting(
@@ -56,8 +60,8 @@ class EmbedSettings(UnitSettings):
     )
 
     def bundled(self) -> dict[str, Any]:
-        """Return the settings that an encoder is saved with, as JSON values: not those of a machine or of one run."""
-        return {name: value for name, value in self.recipe().items() if name not in ("device", "threads")}
+        """Return the settings that an encoder is saved with, as JSON values: not those of a machine, a run or a table."""
+        return {name: value for name, value in self.recipe().items() if name not in ("device", "threads", "store")}
 
     @checked
     def _dims_are_of_whiten(self) -> None:

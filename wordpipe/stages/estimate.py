@@ -39,7 +39,7 @@ _ENDING = re.compile(r"\.(\w+?)(\.(?:gz|bz2|xz|zst))?$")
 class Size:
     """The size of sources or of an artifact, known or foretold; 0 for what an artifact of this kind does not have."""
 
-    form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words
+    form: str = ""  # the format of sources; the kind of an encoder: static, transformer, words; how vectors are stored
     files: float = 0.0
     bytes: float = 0.0  # of sources, or of text
     text: float = 0.0  # bytes of text in sources
@@ -98,7 +98,9 @@ SIZES: dict[str, Callable[[Mapping[str, int], Mapping[str, Any]], Size]] = {
         form="static" if facts.get("encoder") == "static" else "transformer", dim=float(facts.get("dim", 0)),
         parameters=n.get("parameters", 0), layers=float(facts.get("n_layers", 0)),
     ),
-    "sentences": lambda n, facts: Size(rows=n.get("sentences", 0), dim=float(facts.get("dim", 0))),
+    "sentences": lambda n, facts: Size(
+        form=facts.get("store", "float32"), rows=n.get("sentences", 0), dim=float(facts.get("dim", 0)),
+    ),
     "index": lambda n, facts: Size(rows=n.get("vectors", n.get("texts", 0)), dim=float(facts.get("dim", 0))),
     "clusters": lambda n, _: Size(rows=n.get("texts", 0)),
     "predictions": lambda n, _: Size(rows=n.get("texts", 0)),
@@ -394,9 +396,16 @@ def embed_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
         seconds = 0.8 + text.words / 350e3 + rows * encoder.dim / 2e7
     vectors = 4 * rows * encoder.dim
     memory = 310e6 + 2.5 * (encoder.disk or 4 * encoder.parameters) + min(vectors, 500e6)
-    disk = vectors + 0.45 * text.bytes + (encoder.disk / (3 if encoder.form == "transformer" else 1))
-    size = Size(rows=rows, dim=encoder.dim, bytes=text.bytes, disk=disk)
+    disk = (
+        vectors * _STORED[settings.store]
+        + 0.45 * text.bytes
+        + (encoder.disk / (3 if encoder.form == "transformer" else 1))
+    )
+    size = Size(form=settings.store, rows=rows, dim=encoder.dim, bytes=text.bytes, disk=disk)
     return Rule(f"embed/{encoder.form or 'transformer'}", seconds, memory, disk, size)
+
+
+_STORED = {"float32": 1, "float16": 0.5, "int8": 0.25}  # of the bytes of vectors in memory, those in a table
 
 
 def _rows_of(text: Size, unit: str) -> float:
@@ -413,11 +422,12 @@ def index_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     if not given.dim:
         text, rows = given.bytes, _rows_of(given, settings.unit)
         return Rule("index/words", 0.8 + text / 2.5e6, 200e6 + 8 * text, 1.7 * text, Size(rows=rows, bytes=text))
-    vectors = 4 * given.rows * given.dim  # and the encoder lie on the disk once
-    text = min(given.bytes or max(0.0, given.disk - 1.2 * vectors), 2000 * given.rows)
+    vectors = 4 * given.rows * given.dim
+    stored = vectors * _STORED.get(given.form, 1)
+    text = min(given.bytes or max(0.0, given.disk - 1.2 * stored), 2000 * given.rows)
     seconds = 0.8 + text / 0.8e6 + given.rows * given.dim / 5e6
-    memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - vectors)
-    return Rule("index", seconds, memory, 0.1 * vectors + 1.1 * text, Size(rows=given.rows, dim=given.dim))
+    memory = 350e6 + 2 * vectors + 8 * text + 1.4 * max(0.0, given.disk - stored)
+    return Rule("index", seconds, memory, given.disk + 0.1 * vectors + 1.1 * text, Size(rows=given.rows, dim=given.dim))
 
 
 def cluster_rule(settings: Any, inputs: Sequence[Size]) -> Rule:

@@ -33,6 +33,7 @@ from wordpipe.artifacts import (
     ROWS_WITHOUT_VECTOR,
     Artifact,
     ResumeCache,
+    Store,
     array_data,
     library_versions,
     matrix_of,
@@ -83,6 +84,7 @@ _REFIT_SHARE = 0.2  # of the texts that a transform was fitted on, changed since
 _OF_TRANSFORM = ("transform", "components", "dims")
 _NOT_OF_VECTORS = {"unit", "with_title", *_OF_TRANSFORM, "batch_tokens", "device"}  # untransformed ones
 _OF_ORIGIN = ("origin", "licence")  # of an encoder from elsewhere: who uses its vectors has to know them
+_EXACT = "float32"  # what vectors are before they are stored
 _AHEAD = 4  # batches of units: what one thread is at work on, and what keeps the other busy
 _MANY_WITHOUT = 0.05  # of the units
 
@@ -144,7 +146,7 @@ def embed(
         # Fit the transform on all vectors, and write these, transformed, beside their texts.
         vectors = _UnitVectors.of(job, plan, encoded, previous)
         transform, fit = _fit(job, vectors, raw, chosen)
-        _write(source, vectors, transform)
+        _write(source, vectors, transform, chosen.store)
         _warn(job, origin, chosen)
         # What readers of the artifact need: where else texts stand, the encoder, the transform.
         for name in texts.names(DOUBLES_FILE):
@@ -153,6 +155,7 @@ def embed(
         job.bitwise = job.device == "cpu" and not plan.reused
         job.facts = {
             "dim": transform.dim,
+            "store": chosen.store,
             "encoder": made_by,
             "transform": transform.kind,
             "keep_case": origin.manifest.facts.get("keep_case", False),
@@ -223,7 +226,9 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     # The vectors are of use if the same encoder, settings and device made them.
     made, facts = artifact.manifest, artifact.manifest.facts
     before = made.settings
+    stored = before.get("store", _EXACT)  # of exact ones any other are made
     found = {**before, "encoder": facts.get("encoder"), "device": made.device}
+    found["store"] = settings.store if stored == _EXACT else stored
     wanted = {"encoder": made_by, "device": job.device}
     wanted |= {name: value for name, value in settings.recipe().items() if name not in _NOT_OF_VECTORS}
     if other := [name for name, value in wanted.items() if value != found.get(name)]:
@@ -407,7 +412,7 @@ def _fit(
     return moments.fit(kind, settings.components, dims=settings.dims), {"texts": moments.count, "changed": 0}
 
 
-def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None:
+def _write(source: _Source, vectors: _UnitVectors, transform: Transform, store: Store) -> None:
     """Write the embedded sentences: vectors beside their texts; count them, and measure how alike they are.
 
     A text without a vector has zeros, and its row is listed: words, its id and conditions find it.
@@ -417,7 +422,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
     """
     job = source.job
     further = list(read_schema(source.artifact, "corpus", CORPUS))[len(CORPUS) :]
-    schema = sentences_schema(transform.dim, pa.schema(further))
+    schema = sentences_schema(transform.dim, pa.schema(further), store)
     sum_K, done, total = np.zeros(transform.dim), 0, row_count(source.artifact, "corpus")
     without = [np.zeros(0, np.int64)]
 
@@ -426,7 +431,7 @@ def _write(source: _Source, vectors: _UnitVectors, transform: Transform) -> None
         for at, units in source.units(whole=True):
             vectors_UK, empty_U = vectors.take(at, transform)
             without.append(at.start + np.flatnonzero(empty_U))
-            rows = units.as_rows(schema, at.start, vector_column(vectors_UK))
+            rows = units.as_rows(schema, at.start, vector_column(vectors_UK, store))
             yield rows, vectors_UK.sum(axis=0, dtype=np.float64), len(units.rows)
 
     # Write the rows.
