@@ -34,12 +34,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from peers.measure import versions
-from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 from tokens import machine
 
 from wordpipe import evaluate_sts
 from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.encoders import TABLE_FILE, static_table
 from wordpipe.metrics import average_ranks, spearman, unit_rows
 from wordpipe.search import Tfidf, stemmer
 from wordpipe.stages import read_sts_sets
@@ -120,7 +120,7 @@ def of_static(work: Path, sets: Sequence[Judged]) -> dict[str, Cosines]:
     path = work / "static"
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     words = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
-    table_VD = load_file(path / "model.safetensors")["embedding.weight"]
+    table_VD = static_table((path / TABLE_FILE).read_bytes())
     weights = json.loads((path / "manifest.json").read_text(encoding="utf-8"))["facts"]["finish"]
     raw_VD = Finish.of(words, weights).undo(table_VD)
     counts = []

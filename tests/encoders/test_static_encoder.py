@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import load, save
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from wordpipe.artifacts import Store
 from wordpipe.encoders import (
     ENCODER_FILE,
     TABLE_FILE,
@@ -23,6 +25,7 @@ from wordpipe.encoders import (
     listed_words,
     static_encoder,
     static_files,
+    static_table,
     unspaced_share,
     word_tokenizer,
 )
@@ -60,6 +63,20 @@ def test_a_vector_is_the_unit_sum_of_known_words() -> None:
         total = table[known].sum(axis=0)
         assert vector == pytest.approx(total / max(np.linalg.norm(total), 1e-9), abs=1e-6)
     assert batch.windows.tolist() == [int(not empty) for empty in batch.empty]
+
+
+@pytest.mark.parametrize(("store", "off"), [("float32", 0.0), ("float16", 2**-11), ("int8", 1 / 253)])
+def test_a_stored_table_is_near_and_stays_what_it_is(store: Store, off: float) -> None:
+    rng = np.random.default_rng()
+    table = (rng.standard_normal((9, 7)) * 10.0 ** rng.integers(-3, 3, (9, 1))).astype(np.float32)
+    table[3] = 0
+    found = static_table(static_files(table, b"", store)[TABLE_FILE])
+    assert (np.abs(found - table) <= off * np.abs(table).max(axis=1, keepdims=True)).all()
+    again = static_table(static_files(found, b"", store)[TABLE_FILE])
+    np.testing.assert_allclose(again, found, rtol=3e-7)
+    if store == "int8":
+        table[2, 1] = np.inf
+        assert not np.isfinite(static_table(static_files(table, b"", store)[TABLE_FILE])[2]).any()
 
 
 @given(
@@ -125,7 +142,7 @@ def test_parts_add_up(kind: str) -> None:
     plain = encoder()
     moments = Moments(6)
     moments.add(plain.encode(["the cat", "a b1", "σ café 3.5", "the sea-bed", "isn't"]).vectors)
-    one = plain.with_transform(moments.fit(kind))  # type: ignore[arg-type]
+    one = plain.with_transform(moments.fit(kind))
     text = "The CAT isn't a zebra, σ!"
     parts = one.parts(text)
     assert parts.vectors.dtype == np.float32
@@ -145,8 +162,8 @@ def test_alone_or_in_a_crowd_and_on_threads() -> None:
     assert alone.vectors[0].tobytes() == one.vectors[17_003].tobytes()
 
 
-@pytest.mark.parametrize("dim", [1, 2, 6, 65])
-def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dim", "store"), [(1, "float32"), (2, "int8"), (6, "float16"), (65, "int8"), (65, "float32")])
+def test_a_vector_has_the_same_bits_by_either_sum(dim: int, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(dim)
     table = (rng.standard_normal((len(WORDS) + 1, dim)) * 10.0 ** rng.integers(-20, 4, (len(WORDS) + 1, 1))).astype(
         "f4"
@@ -154,7 +171,7 @@ def test_a_vector_has_the_same_bits_by_either_sum(dim: int, monkeypatch: pytest.
     table[0], table[1] = -0.0, -table[2]
     texts = [" ".join(rng.choice([*WORDS, "zebra"], size)) for size in rng.integers(0, 40, 200)]
     texts += ["the", "cat isn't", "", "zebra", " ".join(rng.choice(WORDS, 4500))]
-    one = encoder(static_files(table, word_tokenizer(WORDS)))
+    one = encoder(static_files(table, word_tokenizer(WORDS), store))
     plain = [one.encode([text]) for text in texts]
     monkeypatch.setattr(static_encoder, "MAX_PLAIN_ROWS", -1)
     compiled = one.encode(texts)
@@ -195,11 +212,16 @@ def shorten_table(made: dict[str, bytes]) -> None:
     made[TABLE_FILE] = files(WORDS[:-1])[TABLE_FILE]
 
 
+def lose_a_factor(made: dict[str, bytes]) -> None:
+    tensors = load(static_files(np.ones((len(WORDS) + 1, 2), np.float32), b"", "int8")[TABLE_FILE])
+    made[TABLE_FILE] = save(tensors | {"weights": tensors["weights"][1:]})
+
+
 def break_tokenizer(made: dict[str, bytes]) -> None:
     made[TOKENIZER_FILE] = b"{}"
 
 
-@pytest.mark.parametrize("damage", [break_table, shorten_table, break_tokenizer])
+@pytest.mark.parametrize("damage", [break_table, shorten_table, lose_a_factor, break_tokenizer])
 def test_damaged_files_are_refused(damage: Callable[[dict[str, bytes]], None]) -> None:
     made = files()
     damage(made)

@@ -49,7 +49,9 @@ def models(built, tmp_path_factory):
 
 def indexed(model, built, folder, **settings):
     """An index over the handbook's documents."""
-    wordpipe.embed(model, built / "corpus", output=folder / "sentences", unit="document", threads=1, **settings)
+    wordpipe.embed(
+        model, built / "corpus", output=folder / "sentences", unit="document", threads=1, store="float32", **settings
+    )
     wordpipe.index(folder / "sentences", output=folder / "index")
     return folder / "index"
 

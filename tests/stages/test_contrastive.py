@@ -16,7 +16,7 @@ import wordpipe
 from tests.support.results import Said
 from wordpipe import RunOptions
 from wordpipe.artifacts import Artifact, BundledFiles
-from wordpipe.encoders import listed_words
+from wordpipe.encoders import listed_words, static_table
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.stages.train import contrastive as stage
 from wordpipe.stages.train import run as run_file
@@ -64,7 +64,7 @@ def static(built, tmp_path_factory):
 
 
 def table(folder):
-    return load_file(folder / "model.safetensors")["embedding.weight"]
+    return static_table((folder / "model.safetensors").read_bytes())
 
 
 def facts(folder):
@@ -186,7 +186,9 @@ def test_a_finished_table_that_goes_on_is_finished_once_and_not_for_search(built
         words = listed_words(artifact.read("tokenizer.json"))[0]
     finish = Finish.of(words, facts(static)["finish"])
     assert set(finish.factors.tolist()) == {1.0, 2.0}
-    np.testing.assert_allclose(raw[: len(words)], finish.undo(before[: len(words)]), rtol=1e-4, atol=1e-6)
+    finished = before[: len(words)]
+    off = np.abs(finished).max(axis=1, keepdims=True) / 127  # half a step of int8, twice: as it was, and as it is again
+    assert (np.abs(raw[: len(words)] - finish.undo(finished)) <= off).all()
 
 
 def test_pairs_of_a_file_are_read_and_recorded_by_their_content(built, tmp_path):

@@ -27,7 +27,7 @@ def made(built, handbook, tmp_path_factory):
             row = {"title": title, "text": text, "year": 1990 + number % 20, "lang": ["de", "en", "fr"][number % 3]}
             file.write(json.dumps(row) + "\n")
     wordpipe.ingest(root / "notes.jsonl", output=root / "corpus", metadata=("year:int", "lang"), valid=0)
-    wordpipe.embed(built / "words", root / "corpus", output=root / "sentences")
+    wordpipe.embed(built / "words", root / "corpus", output=root / "sentences", store="float32")
     wordpipe.index(root / "sentences", output=root / "index")
     return root
 

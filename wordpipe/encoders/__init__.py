@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from wordpipe.encoders.states import ArrayStates, HiddenModel
     from wordpipe.encoders.static_encoder import (
         TABLE_FILE,
-        TENSOR,
         StaticEncoder,
         listed_words,
         static_files,
+        static_table,
         unspaced_share,
         word_tokenizer,
     )

@@ -5,11 +5,16 @@ A text's vector is the sum of its words' (or tokens') rows at length 1; how much
 A table of words has a tokenizer.json that cuts text into our words, so that other libraries read it as we do: a WordLevel
 tokenizer of `tokenizers` with lower case, the word pattern, one id per word, and [UNK] for the rest. A run of a script without
 spaces stays whole there, as no pattern can cut it; a table of tokens serves such text better.
+
+The numbers of a row are stored as float32 or float16 (`embedding.weight`), or as int8 with a factor for each row (`embeddings`
+and `weights`, the names of model2vec, which sentence-transformers reads too).
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +22,7 @@ import numpy.typing as npt
 import regex
 import safetensors.numpy
 
-from wordpipe.artifacts import parse_json
+from wordpipe.artifacts import Store, parse_json
 from wordpipe.encoders.encoder import (
     TRANSFORM_FILE,
     EncodedBatch,
@@ -47,7 +52,8 @@ from wordpipe.tokens import open_tokenizer
 from wordpipe.wording import UNNEEDED
 
 TABLE_FILE = "model.safetensors"
-TENSOR = "embedding.weight"
+_TENSOR, _NUMBERS, _FACTORS = "embedding.weight", "embeddings", "weights"
+_MOST = 127  # of int8; -128 is not used
 _RUN_CHARACTERS = 500_000  # characters that a thread takes at once: vectors of four thousand sentences
 
 _UNKNOWN = "[UNK]"
@@ -62,17 +68,62 @@ _IGNORED = r"[\p{M}\p{Lm}'’]"
 _FINAL_SIGMA = rf"(?<={_CASED}|{_CASED}{_IGNORED})Σ(?!{_IGNORED}*{_CASED})"
 
 
-def static_files(table_VD: npt.NDArray[np.float32], tokenizer_json: bytes) -> dict[str, bytes]:
+def static_files(
+    table_VD: npt.NDArray[np.float32], tokenizer_json: bytes, store: Store = "float32"
+) -> dict[str, bytes]:
     """Return the two files of a static model: table and tokenizer.
 
     Args:
         table_VD: float32, one row for each id of the tokenizer.
         tokenizer_json: as `word_tokenizer` makes it, or of any tokenizer.
+        store: number format of the table.
     """
-    return {
-        TABLE_FILE: safetensors.numpy.save({TENSOR: np.ascontiguousarray(table_VD, np.float32)}),
-        TOKENIZER_FILE: tokenizer_json,
-    }
+    if store == "int8":
+        most_V1 = np.abs(table_VD).max(axis=1, keepdims=True)
+        most_V1[most_V1 == 0] = 1
+        most_V1[~np.isfinite(most_V1)] = np.nan  # by which the row is found when it is used
+        with np.errstate(invalid="ignore"):
+            numbers_VD = np.rint(table_VD * (np.float32(_MOST) / most_V1)).astype(np.int8)
+        tensors = {_NUMBERS: numbers_VD, _FACTORS: most_V1[:, 0] / np.float32(_MOST)}
+    else:
+        tensors = {_TENSOR: np.ascontiguousarray(table_VD, store)}
+    return {TABLE_FILE: safetensors.numpy.save(tensors), TOKENIZER_FILE: tokenizer_json}
+
+
+def static_table(data: bytes) -> npt.NDArray[np.float32]:
+    """Return the table of a static model, (V, D), out of its model.safetensors. Raises ArtifactError: it has none."""
+    return _StoredTable(data).rows(slice(None))
+
+
+class _StoredTable:
+    """The table of a static model as it is stored; its rows are computed when they are asked for.
+
+    Args:
+        data: model.safetensors.
+
+    Raises:
+        ArtifactError: it has no table.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            tensors = safetensors.numpy.load(data)
+            self._factors_V = tensors.get(_FACTORS)
+            self._numbers_VD = tensors[_TENSOR if self._factors_V is None else _NUMBERS]
+        except (KeyError, ValueError, safetensors.SafetensorError) as error:
+            raise ArtifactError("the static table cannot be read", where=TABLE_FILE, got=error) from None
+        shape = self._numbers_VD.shape
+        factors = shape[:1] if self._factors_V is None else self._factors_V.shape
+        if len(shape) != 2 or not self._numbers_VD.size or factors != shape[:1]:
+            raise ArtifactError("the file does not contain a table of vectors", where=TABLE_FILE, got=shape)
+        self.shape: tuple[int, ...] = shape
+
+    def rows(self, which: Any) -> npt.NDArray[np.float32]:
+        """Return some rows of the static table, (R, D), by their numbers or a slice."""
+        rows_RD: npt.NDArray[np.float32] = np.ascontiguousarray(self._numbers_VD[which], np.float32)
+        if self._factors_V is not None:
+            rows_RD *= self._factors_V[which, None]
+        return rows_RD
 
 
 def word_tokenizer(words: Sequence[str], *, keep_case: bool = False) -> bytes:
@@ -168,10 +219,10 @@ class StaticEncoder(TableEncoder):
                 "a static table does not support this pooling", where="pooling", got=settings.pooling, expected="mean"
             )
         self._files = {name: files[name] for name in (TABLE_FILE, TOKENIZER_FILE)}
-        self._table_VD = _table(self._files[TABLE_FILE])
-        self._rows = _rows(self._files[TOKENIZER_FILE], len(self._table_VD))
+        self._stored = _StoredTable(self._files[TABLE_FILE])
+        self._rows = _rows(self._files[TOKENIZER_FILE], self._stored.shape[0])
         self.pooling = "mean"
-        super().__init__(self._table_VD.shape[1], settings, transform, identity)
+        super().__init__(self._stored.shape[1], settings, transform, identity)
         self._threads = settings.threads or cpu_count()
 
     def encode(self, texts: Sequence[str], watch: Watch | None = None) -> EncodedBatch:
@@ -179,6 +230,7 @@ class StaticEncoder(TableEncoder):
         runs = text_runs(texts, _RUN_CHARACTERS)
         if len(runs) == 1 or self._threads == 1:
             return joined([self._encode(run) for run in runs])
+        _ = self._whole  # computed once, before the threads ask
         with ThreadPoolExecutor(self._threads) as pool:
             return joined([*pool.map(self._encode, runs)])
 
@@ -190,13 +242,18 @@ class StaticEncoder(TableEncoder):
         """Return the words (or tokens) of a text that have a row of the static table, with their shares of its vector."""
         spans, rows = self._rows.spans(text)
         known = np.flatnonzero(rows >= 0)
-        vectors_PK = shares(self._table_VD[rows[known]], self.transform, text)
+        vectors_PK = shares(self._stored.rows(rows[known]), self.transform, text)
         return TextParts([spans[at] for at in known], vectors_PK)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files of a static encoder: its facts, model.safetensors and tokenizer.json."""
         yield from encoder_facts(self, self._settings)
         yield from self._files.items()
+
+    @cached_property
+    def _whole(self) -> npt.NDArray[np.float32]:
+        """The whole table, (V, D), for many texts."""
+        return self._stored.rows(slice(None))
 
     @classmethod
     def load(cls, about: Mapping[str, Any], files: Mapping[str, bytes]) -> "StaticEncoder":
@@ -217,13 +274,17 @@ class StaticEncoder(TableEncoder):
     def _unit_sums(self, found: FoundRows) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Return each text's sum of table rows at length 1, and which texts have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
-        if len(found.ids) <= MAX_PLAIN_ROWS:
-            unit_ND, norms_N = _unit_plainly(self._table_VD, found)
+        if len(found.ids) <= MAX_PLAIN_ROWS:  # and their rows alone are computed
+            known_S = found.ids >= 0
+            rows_R, places = np.unique(found.ids[known_S], return_inverse=True)
+            ids_S = np.full(len(found.ids), -1, np.int32)
+            ids_S[known_S] = places
+            unit_ND, norms_N = _unit_plainly(self._stored.rows(rows_R), replace(found, ids=ids_S))
         else:
             from wordpipe.encoders.kernels import unit_texts
 
-            unit_ND, norms_N = np.empty((n, self._table_VD.shape[1]), np.float32), np.empty(n, np.float32)
-            unit_texts(self._table_VD, found.ids, found.offsets, unit_ND, norms_N)
+            unit_ND, norms_N = np.empty((n, self._whole.shape[1]), np.float32), np.empty(n, np.float32)
+            unit_texts(self._whole, found.ids, found.offsets, unit_ND, norms_N)
         if not np.isfinite(norms_N).all():
             raise DivergedError(
                 "the vector of a text has infinite or NaN numbers", where="static table", hint="train the model again"
@@ -240,17 +301,6 @@ def _unit_plainly(
     norms_N = np.sqrt(squares_N)
     sums_ND *= (np.float32(1) / np.where(squares_N > 0, norms_N, np.float32(1)))[:, None]
     return sums_ND, norms_N
-
-
-def _table(data: bytes) -> npt.NDArray[np.float32]:
-    """Read the static table from the bytes of model.safetensors."""
-    try:
-        table_VD: npt.NDArray[np.float32] = safetensors.numpy.load(data)[TENSOR]
-    except (KeyError, ValueError, safetensors.SafetensorError) as error:
-        raise ArtifactError("the static table cannot be read", where=TABLE_FILE, got=error) from None
-    if table_VD.ndim != 2 or not table_VD.size:
-        raise ArtifactError("the file does not contain a table of vectors", where=TABLE_FILE, got=table_VD.shape)
-    return np.ascontiguousarray(table_VD, np.float32)
 
 
 def _rows(tokenizer_json: bytes, n_rows: int) -> TextRows:

@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, WEIGHTS_FILE, Artifact, is_artifact, manifest_at
-from wordpipe.encoders import UNKNOWN_PAIRS, sentence_transformers_files
+from wordpipe.encoders import TABLE_FILE, UNKNOWN_PAIRS, sentence_transformers_files, static_table
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.model import LanguageModel, one_stack, save_hf, seed_of, start_as_mean, transformers_class
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
@@ -264,7 +264,7 @@ def _token_vectors(
     # the rows of a words artifact, else of a static encoder
     if vectors.kind == "words":
         return vectors_of_words(job, vectors, tokenizer, data)
-    table_VD = load(vectors.read("model.safetensors"))["embedding.weight"]
+    table_VD = static_table(vectors.read(TABLE_FILE))
     if len(table_VD) != (n_ids := number_of_ids(tokenizer)):
         raise ArtifactError(
             "the static encoder and the tokens artifact have different tokenizers", where=vectors.path, got=len(table_VD),

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load
 from tokenizers import Tokenizer
 
 from wordpipe.artifacts import TOKENIZER, Artifact, read_batches, row_count
 from wordpipe.encoders import (
     TABLE_FILE,
-    TENSOR,
     UNKNOWN_PAIRS,
     listed_words,
     sentence_transformers_files,
     static_files,
+    static_table,
     unspaced_share,
     word_tokenizer,
 )
@@ -237,7 +236,9 @@ def _write(
     """Write the static encoder's folder, which sentence-transformers loads as a StaticEmbedding."""
     dim = table_VD.shape[1]
     whole_VD = np.concatenate([table_VD, np.zeros((units.extra, dim), np.float32)])
-    files = static_files(whole_VD, units.tokenizer_json) | sentence_transformers_files("static", dim=dim)
+    files = static_files(whole_VD, units.tokenizer_json, settings.store) | sentence_transformers_files(
+        "static", dim=dim
+    )
     for name, content in files.items():
         job.write(name, content)
     job.facts |= {
@@ -342,7 +343,7 @@ def _table_of(job: Job, settings: StaticSettings, words: Sequence[str], text: Pa
         )
     _check_unit(artifact, settings)
     known, byte_level = _words_of(artifact)
-    table_VD = load(artifact.read(TABLE_FILE))[TENSOR]
+    table_VD = static_table(artifact.read(TABLE_FILE))
     if (weights := artifact.manifest.facts.get("finish")) is not None:
         raw_VD = Finish.of(known, weights, byte_level=byte_level).undo(table_VD[: len(known)])
         table_VD = np.concatenate([raw_VD, table_VD[len(known) :]])

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load
 
 from wordpipe.artifacts import TOKENIZER, VOCABULARY, Artifact, BundledFiles, is_artifact
-from wordpipe.encoders import TABLE_FILE, TENSOR, listed_words
+from wordpipe.encoders import TABLE_FILE, listed_words, static_table
 from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.heads import (
     HeadLearner,
@@ -91,7 +90,7 @@ class StaticStart:
                 units: Any = vectors.words
                 table_VD, guess = vectors.vectors, None if vectors.ngrams is None else vectors.ngrams.vectors_of
             else:
-                table_VD = load(files[TABLE_FILE])[TENSOR]
+                table_VD = static_table(files[TABLE_FILE])
                 units = _units_of(files[TOKENIZER], len(table_VD))
             split = word_splitter({} if data is None else {TOKENIZER: data}, about, artifact.path)
         # numbers of the size that rates are made for

@@ -267,6 +267,10 @@ class Table(Settings):
         "auto", "which units get a vector: words, or the tokens of the tokenizer; auto: words, but tokens if the text has "
         "no spaces between words", section="The static table", expert=True,
     )  # fmt: skip
+    store: Literal["int8", "float16", "float32"] = setting(
+        "int8", "number format of the stored table: int8 (a byte for each number, and a factor for each row), float16 or "
+        "float32", expert=True,
+    )  # fmt: skip
     words: Path | None = setting(
         None, "start with the vectors of this words artifact", metavar="WORDS", artifact=("words",)
     )
