@@ -123,6 +123,49 @@ def test_states_are_said_in_words_and_the_worst_comes_first():
     assert places == sorted(places)
 
 
+def test_it_begins_in_plain_words_and_folds_what_is_for_checking():
+    made = [
+        ReportedArtifact(
+            "corpus", manifest("corpus", counts={"documents_kept": 165, "sources": 1, "bytes_read": 111_579})
+        ),
+        ReportedArtifact(
+            "index", manifest("index", counts={"vectors": 165}, facts={"dim": 32, "lexical": {"terms": 9}})
+        ),
+        ReportedArtifact(
+            "colours",
+            manifest(
+                "model", command="train classifier", metrics={"valid_accuracy": 0.857}, counts={"texts_held_out": 7}
+            ),
+        ),
+    ]
+    page = page_with(*made)
+    said = (
+        "corpus has 165 texts from 1 file (111.6 kB). index finds 165 texts by their words and by their meaning. "
+        "colours gives the right label to 86% of 7 texts that it did not learn from. 3 artifacts of"
+    )
+    assert said in " ".join(page.text.split())
+    assert page.names.count("details") >= 3
+    assert page.text.index("Quality") < page.text.index("Flow")
+
+
+def test_there_is_one_held_out_loss_and_a_rise_is_a_warning():
+    def run(*losses):
+        rows = [
+            {"step": n, "tokens": 1000 * n, "split": "valid", "loss": loss, "lr": 1.0, "seconds": 1.0}
+            for n, loss in enumerate(losses, start=1)
+        ]
+        return {"finished": True, "log": rows, "unigram_entropy": None, "tokens": 1000 * len(rows), "seconds": 1.0,
+                "loss": 2.0, "valid_loss": losses[-1]}  # fmt: skip
+
+    kept = manifest("model", metrics={"valid_loss": 2.71234})
+    page = page_with(ReportedArtifact("words", kept, logs=[run(2.9, 2.7, 3.3)]))
+    assert page.text.count("held-out loss 2.7123") == 2
+    assert "3.300: from there on the training learned" in page.text
+    assert "was lowest after 2,000 tokens (2.700)" in page.text
+    steady = page_with(ReportedArtifact("words", kept, logs=[run(2.9, 2.70, 2.71)]))
+    assert "was lowest" not in steady.text
+
+
 def test_the_ledger_says_what_was_read_kept_and_dropped():
     counts = {
         "bytes_read": 2000, "bytes_kept": 1500, "bytes_dropped_duplicate": 500,

@@ -55,6 +55,7 @@ MEASURES = {
     "perplexity_per_word": Measure("perplexity per word", "{:,.1f}"),
     "perplexity": Measure("perplexity per target", "{:,.2f}"),
     "loss": Measure("loss (nats per target)", "{:.4f}"),
+    "valid_loss": Measure("held-out loss", "{:.4f}"),
     # of labels, answers and scores
     "accuracy": Measure("accuracy", times=100),
     "macro_f1": Measure("macro F1", times=100),

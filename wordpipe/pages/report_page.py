@@ -8,86 +8,22 @@ have written: all of them go through `shown`. The page is put together from the 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from wordpipe.artifacts import notes_of
 from wordpipe.metrics import Figure, System, Table, side_by_side
 from wordpipe.pages.drawings import bar, flow_lines, is_number, loss_curves
 from wordpipe.pages.markup import page_of, shown
+from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline, overfit, plain_words
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds, noun, short_name
 
 _STATES = {"fresh": "fresh", "stale": "stale", "kept": "kept", "damaged": "damaged", "unknown": "whole"}
 _MOST_SOURCES = 30
+_FOLDED = ("Counts", "Settings", "Sources", "Versions")
 _LEDGER = re.compile(r"(?P<what>\w+?)_(?P<fate>read|kept|dropped|skipped)(?:[_.](?P<why>[\w.]+))?")
 _SCORES = ("bytes_per_token", "tokens_per_word", "bytes_per_token_b", "unknown_rate")
 _UNITS = {"distinct": "different words"}
 _SPEEDS = ("vector_searches_per_s", "vector_queries_per_s", "exact_queries_per_s")
-
-
-@dataclass(frozen=True)
-class ReportedArtifact:
-    """One artifact of a pipeline.
-
-    Attributes:
-        name: of it in the pipeline.
-        manifest: as JSON has it; empty: it could not be read.
-        state: fresh, stale, kept, damaged, or unknown (nobody knows how it should be made).
-        reasons: of the state; of what is damaged what is wrong.
-        chosen: settings that are not as they are by default.
-        logs: runs of its training: finished, log, unigram_entropy.
-        made_from: names of artifacts of the pipeline.
-        sources: other inputs: kind, path, bytes, digest.
-    """
-
-    name: str
-    manifest: Mapping[str, Any] = field(default_factory=dict)
-    state: str = "unknown"
-    reasons: Sequence[str] = ()
-    chosen: Mapping[str, Any] = field(default_factory=dict)
-    logs: Sequence[Mapping[str, Any]] = ()
-    made_from: Sequence[str] = ()
-    sources: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def kind(self) -> str:
-        """Kind of the artifact; empty: unknown."""
-        return str(self.manifest.get("kind", ""))
-
-    @property
-    def size(self) -> int:
-        """Bytes of its files."""
-        return sum(one["bytes"] for one in self.manifest.get("outputs", ()))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that it took to make."""
-        return float(self.manifest.get("seconds", 0.0))
-
-
-@dataclass(frozen=True)
-class ReportedPipeline:
-    """The contents of a report.
-
-    Attributes:
-        title: of the page.
-        version: of wordpipe, which writes the report.
-        artifacts: each after what it was made from.
-        evaluations: file name → what `evaluate --json` printed.
-        missing: stages of the config that were never made: name, why.
-        said_by: the config that says what is fresh; empty: the artifacts alone.
-        verified: every file was compared with its hash.
-        notes: what could not be read.
-    """
-
-    title: str
-    version: str
-    artifacts: Sequence[ReportedArtifact]
-    evaluations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    missing: Sequence[tuple[str, str]] = ()
-    said_by: str = ""
-    verified: bool = False
-    notes: Sequence[str] = ()
 
 
 def draw_report(pipeline: ReportedPipeline) -> bytes:
@@ -109,24 +45,28 @@ def draw_report(pipeline: ReportedPipeline) -> bytes:
         "version": shown(pipeline.version),
         "lead": _lead(pipeline),
         "contents": " ".join(f'<a href="#{names[title]}">{title}</a>' for title, _ in found),
-        "sections": "\n".join(
-            f'<section aria-labelledby="{names[title]}"><h2 id="{names[title]}">{title}</h2>{body}</section>'
-            for title, body in found
-        ),
+        "sections": "\n".join(_section(title, names[title], body) for title, body in found),
         "foot": f"{checked} {shown(who_says)}",
     }
     return page_of("report", fills)
 
 
+def _section(title: str, name: str, body: str) -> str:
+    """Return a section of the report; one for those who check the report is folded."""
+    head = f'<h2 id="{name}">{title}</h2>'
+    body = f"<details><summary>{head}</summary>{body}</details>" if title in _FOLDED else head + body
+    return f'<section aria-labelledby="{name}">{body}</section>'
+
+
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     artifacts = pipeline.artifacts
-    yield "Flow", _flow(artifacts)
     yield "Warnings", _notes(pipeline)
-    yield "Counts", _ledger(artifacts)
-    yield "Tokenizers", _tokenizers([one for one in artifacts if one.kind == "tokens"])
-    yield "Training", _training(artifacts)
     yield "Quality", _quality(pipeline)
     yield "Index", _indexes([one for one in artifacts if one.kind == "index"])
+    yield "Training", _training(artifacts)
+    yield "Tokenizers", _tokenizers([one for one in artifacts if one.kind == "tokens"])
+    yield "Flow", _flow(artifacts)
+    yield "Counts", _ledger(artifacts)
     yield "Settings", _settings(artifacts)
     yield "Sources", _sources(artifacts)
     yield "Versions", _versions(artifacts)
@@ -143,6 +83,7 @@ def _lead(pipeline: ReportedPipeline) -> str:
     said = ", ".join(f'<span class="state {name}">{count} {name}</span>' for name, count in states if count)
     said += f", {counted(len(pipeline.missing), 'stages')} not made" if pipeline.missing else ""
     warnings = sum(len(one.manifest.get("warnings", ())) for one in artifacts)
+    head = f"{shown(plain_words(artifacts), 900)} {head}".strip()
     return f"{head} {said}; {counted(warnings, 'warnings') if warnings else 'no warnings'}."
 
 
@@ -201,6 +142,7 @@ def _notes(pipeline: ReportedPipeline) -> str:
     lines += [("", one.name, f"{one.state}: {', '.join(one.reasons)}") for one in changed]
     lines += [("", name, f"not made: {why}") for name, why in pipeline.missing]
     lines += [("", "", note) for note in pipeline.notes]
+    lines += [("", one.name, text) for one in pipeline.artifacts for run in one.logs if (text := overfit(run["log"]))]
     lines += [("", one.name, str(text)) for one in pipeline.artifacts for text in one.manifest.get("warnings", ())]
     items = ""
     for kind, name, text in lines:
@@ -222,8 +164,11 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
             end = "" if run["finished"] else ", not finished"
             said = [f"{human_count(run['tokens'])} tokens", human_seconds(run["seconds"]) + end]
             said += notes_of(one.manifest.get("facts", {})) if run["finished"] else ()
-            said += [f"loss {run['loss']:.3f}"] if is_number(run["loss"]) else []
-            said += [f"held out {run['valid_loss']:.3f}"] if is_number(run["valid_loss"]) else []
+            said += [f"training loss {run['loss']:.3f}"] if is_number(run["loss"]) else []
+            # what the finished artifact has: its weights may be of another step, or averaged, and its probabilities calibrated
+            final = one.manifest.get("metrics", {}).get("valid_loss") if run["finished"] else None
+            held = final if is_number(final) else run["valid_loss"]
+            said += [f"held-out loss {held:.4f}"] if is_number(held) else []
             figures.append(
                 f"<figure><figcaption><b>{_named(one.name)}</b> {shown(one.manifest.get('command', ''))} · "
                 f"{' · '.join(said)}</figcaption>{drawing}</figure>"
