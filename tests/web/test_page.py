@@ -68,7 +68,7 @@ def get(client, **params):
 
 def test_answers_without_a_script(client):
     page = get(client, q="bees find their way home")
-    assert "10 answers" in page.text
+    assert "First 10 answers" in page.text
     assert page.all("input", name="q")[0]["value"] == "bees find their way home"
     assert len(page.all("li", **{"class": "hit"})) == 10
     assert page.all("mark")
@@ -100,8 +100,10 @@ def test_without_a_script_corrections_are_said_and_further_answers_are_linked(no
     page = get(notes, index="salt", q="salt barel xylomorph")
     assert "10 of 24 answers" in page.text
     assert len(page.all("span", **{"class": "score", "aria-label": "strength 4 of 4"})) >= 1
-    assert "export up to 1,000: CSV JSON" in page.text
-    (table,) = [one["href"] for one in page.all("a") if "format=csv" in one.get("href", "")]
+    assert "export all 24: CSV JSON" in page.text
+    (link,) = [one for one in page.all("a") if "format=csv" in one.get("href", "")]
+    assert re.fullmatch(r"salt_salt-barel-xylomorph_\d{4}-\d\d-\d\d\.csv", link["download"])
+    table = link["href"]
     assert len(notes.get(table.removeprefix(".")).text.splitlines()) == 25  # with the header
     assert "searched for barrel instead of barel, which no text contains" in page.text
     assert "xylomorph is in no text." in page.text
@@ -136,6 +138,16 @@ def test_a_range_of_the_address_narrows_and_is_taken_back(client):
     assert {"2002"} <= {*re.findall(r"year (\d+)", page.text)} <= {str(year) for year in range(2000, 2011)}
     (back,) = [one["href"] for one in page.all("a", **{"aria-current": "true"}) if "lang" in one["href"]][:1]
     assert "2010" not in Parsed(client.get(back.removeprefix(".")).text).text.partition("Filters")[2]
+    page = get(client, index="records", q="salt", f='[["year", [2000, null]], ["lang", "de"]]', where="share > 0")
+    chips = [one["href"] for one in page.all("a", **{"class": "chip"})]
+    assert len(chips) == 3
+    assert [[part in one for one in chips] for part in ("2000", "%22de%22", "where=")] == [
+        [False, True, True], [True, False, True], [True, True, False],
+    ]  # fmt: skip
+    assert "year: from 2000 ×" in page.text
+    (every,) = page.all("a", **{"class": "clear"})
+    assert "f=" not in every["href"]
+    assert "where=" not in every["href"]
     for wrong in ('[["year", [[1], 2]]]', '[["year", [1]]]', '[["year", {}]]'):
         assert get(client, index="records", q="salt", f=wrong).all("li", **{"class": "hit"})
 
@@ -145,7 +157,7 @@ def test_a_remark_offers_what_the_page_has(client):
     assert "this is the record with the id r-5; an exact search searches for the words" in page.text
     (link,) = [one["href"] for one in page.all("a") if "exact=1" in one.get("href", "")]
     again = Parsed(client.get(link.removeprefix(".")).text)
-    assert "exact" not in again.text
+    assert "an exact search" not in again.text
     assert not again.all("input", name="exact")
     assert "10 of 40 answers" in get(client, index="records", where="year > 0").text
 
@@ -180,10 +192,10 @@ def test_a_title_leads_to_the_page_of_its_text(client):
     assert page.all("mark")
     assert "<title>Title" in reply.text
     own = links_of(page)["bookmark"]
-    assert re.fullmatch(r"\.\./text/r-\d+\?index=records", own)
+    assert re.fullmatch(r"\.\./text/r-\d+\?index=records&q=salt\+bread", own)
     again = client.get(own.removeprefix(".."))
     assert again.status_code == 200
-    assert not Parsed(again.text).all("mark")
+    assert Parsed(again.text).all("mark")
     assert "Similar texts" in again.text
     for name, key in (("a", "href"), ("link", "href"), ("script", "src")):
         assert all(one[key].startswith(("../", "#")) for one in page.all(name)), name
@@ -200,6 +212,24 @@ def test_the_page_of_a_text_leads_on_in_its_document(notes):
     for name, kind in (("before", "prev"), ("after", "next")):
         assert (f"row={rows[name]}&" in links.get(kind, "")) == (rows[name] is not None)
     assert "read" in get(notes, index="salt", q="barrel").text
+
+
+def test_the_paragraph_that_answers_is_set_off(serving, tmp_path):
+    long = "The kettle sings on the stove, and nobody in the whole house knows for how long it has been singing there."
+    text = f"First of all.\nIn lines.\n\n{long}\nSalt draws water out of bread.\n\nThe end of salt."
+    wordpipe.ingest([{"id": "a", "text": text}, {"id": "b", "text": "salt"}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    found = client.get("/text", params={"id": "a", "q": "bread water"}).json()
+    assert "draws water out of bread" in text[found["passage"]["start"] : found["passage"]["stop"]]
+    html = client.get("/text/a", params={"q": "bread water"}).text
+    shown = re.findall(r'<p( class="answering")?>((?:First|The|Salt).*?)</p>', html, re.DOTALL)
+    assert [re.sub("<.*?>", "", one) for _, one in shown[:4]] == [
+        "First of all.\nIn lines.", long, "Salt draws water out of bread.", "The end of salt.",
+    ]  # fmt: skip
+    assert [bool(one) for one, _ in shown[:4]] == [False, False, True, False]
+    assert "answering" not in client.get("/text/a").text
+    assert "passage" not in client.get("/text", params={"id": "a", "q": "xylomorph"}).json()
 
 
 @pytest.mark.parametrize("own", ["a/b", "..", ".", "ü ?#&", "<b>", "x" * 300])
@@ -233,7 +263,28 @@ def test_a_text_that_there_is_not_says_so(client):
 
 def test_an_error_says_its_next_step_once(client):
     page = get(client, q="sea", where="yeer = 1")
-    assert page.text.count("did you mean year") == 1
+    assert page.text.count("did you mean year? columns: ") == 1
+    assert "wordpipe ingest" not in page.text
+    assert "lang" in page.text.partition("Filters")[2]  # others can be chosen
+    assert page.all("input", name="where")[0]["placeholder"] == "share > 3.0"  # of this index
+
+
+def test_answers_have_the_order_of_a_field_without_a_script(client):
+    page = get(client, q="salt", mix="5", sort="year:desc")
+    assert [one["value"] for one in page.all("option") if one["value"].startswith(("year", "title"))] == [
+        "year:desc", "year:asc", "title",
+    ]  # fmt: skip
+    assert page.all("option", value="year:desc", selected=None)
+    years = [*map(int, re.findall(r"year (\d{4})", page.text.partition("Filters")[0]))]
+    hits = client.get("/search", params={"q": "salt", "sort": "year:desc", "format": "json"}).json()["hits"]
+    assert sorted(years, reverse=True) == [hit["metadata"]["year"] for hit in hits]  # nearly equal ones are folded
+    assert all("sort=year" in one["href"] for one in page.all("a") if "f=" in one.get("href", ""))
+    assert get(client, q="salt", sort="nonsense").all("div", role="alert")
+
+
+def test_a_file_of_answers_says_where_it_is_cut(serving, records):
+    page = get(serving(records, page=PAGE, max_k=20), where="year > 0")
+    assert "10 of 40 answers · export the first 20 of 40: CSV JSON" in page.text
 
 
 def test_filters_without_a_question_list_texts(client):
@@ -452,7 +503,7 @@ def test_the_files_of_the_page(client):
         assert (known.status_code, known.content) == (304, b"")
     for name in ("nonsense.js", "../__init__.py", "..%2f__init__.py", "", "main.js/x"):
         assert client.get(f"/static/{name}").status_code == 404
-    for name in ("main", "results", "filters", "why", "state", "dom"):
+    for name in ("main", "results", "filters", "why", "state", "dom", "back"):
         script = PAGE.static(f"{name}.js").data.decode()
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://", script

@@ -291,12 +291,14 @@ def test_numbers_and_dates_are_counted_in_bins_and_narrowed_by_ranges(serving, b
             "share": round(rng.gauss(0, 3), 3),
             "day": f"20{rng.randrange(10, 25)}-02-{rng.randrange(1, 29):02}",
             "at": datetime(2024, rng.randrange(1, 13), 3, rng.randrange(24)),
+            "bytes": int(10 ** (rng.randrange(4, 36) / 4)),
+            "far": {30: -1e6, 60: 1e6}.get(number, round(rng.gauss(0, 3), 2)),
             "grade": rng.randrange(5),
             "own": 7 * number,
         }
         for number in range(120)
     ]
-    fields = ["size:int", "share:float", "day:date", "at", "grade:int", "own:int"]
+    fields = ["size:int", "share:float", "day:date", "at", "bytes:int", "far:float", "grade:int", "own:int"]
     wordpipe.ingest(pa.Table.from_pylist(rows), output=tmp_path / "corpus", metadata=fields)
     wordpipe.index(tmp_path / "corpus", output=tmp_path / "index")
     client = serving(tmp_path / "index")
@@ -306,8 +308,11 @@ def test_numbers_and_dates_are_counted_in_bins_and_narrowed_by_ranges(serving, b
         return found["rows"], {column["name"]: column for column in found["columns"]}
 
     _, columns = columns_of()
-    assert {name for name, column in columns.items() if "bins" in column} == {"size", "share", "day", "at"}  # no ids
-    assert all(5 <= len(columns[name]["bins"]) <= 23 for name in ("size", "share", "day", "at"))
+    binned = ("size", "share", "day", "at", "bytes", "far")
+    assert {name for name, column in columns.items() if "bins" in column} == {*binned}  # no ids
+    assert all(5 <= len(columns[name]["bins"]) <= 23 for name in binned)
+    for name in ("bytes", "far"):  # few that lie far out do not flatten the others
+        assert max(one["count"] for one in columns[name]["bins"]) < 60
     chosen = [["size", [0, 40]], ["size", None], ["day", ["2012-02-01", None]]]
     n, columns = columns_of(q="salt", f=chosen)
     others = {"size": "day >= '2012-02-01'", "day": "(size between 0 and 40 or size is null)"}
@@ -317,11 +322,11 @@ def test_numbers_and_dates_are_counted_in_bins_and_narrowed_by_ranges(serving, b
             return opened.count("salt", where=condition, mode="lexical")
 
         assert n == count(" and ".join(others.values()))
-        for name in ("size", "share", "day", "at"):
+        for name in binned:
             bins, under = columns[name]["bins"], others.get(name, " and ".join(others.values()))
             assert sum(one["count"] for one in bins) == count(f"{name} is not null and {under}")
             for one in bins:
-                below = "<=" if name in ("size", "day") or one is bins[-1] else "<"
+                below = "<=" if name in ("size", "day", "bytes") or one is bins[-1] else "<"
                 said = f"{name} >= '{one['from']}' and {name} {below} '{one['to']}'"
                 assert count(f"{said} and {under}") == one["count"], (name, one)
     reply = client.get("/search", params={"f": json.dumps([["at", [None, "2024-06-03"]]]), "k": 200, "format": "json"})
@@ -333,6 +338,9 @@ def test_values_of_a_column_are_found_by_what_they_contain(client):
     (column,) = client.get("/facets", params=params).json()["columns"]
     assert column["values"] == [{"value": one, "count": 10} for one in ("de", "en", "it's")]  # chosen ones in any case
     assert column["distinct"] == 2
+    params = {"column": "lang", "find": "e", "index": "records", "where": "lang = 'de'"}
+    (column,) = client.get("/facets", params=params).json()["columns"]
+    assert column["values"] == [{"value": "de", "count": 10}, {"value": "en", "count": 0}]  # also what no row has now
     reply = client.get("/facets", params={"column": "lung", "index": "records"})
     assert (reply.status_code, "lang" in reply.text) == (400, True)
 

@@ -6,6 +6,7 @@ clients of OpenAI read, the rest is what `--json` prints on the command line.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -28,6 +29,10 @@ EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
 RETRY_AFTER_S = 1
+_SHELL = re.compile(
+    r'(\? )?(?:Otherwise, )?to make a field [^;]* run: wordpipe ingest … --metadata (?:"[^"]*"|[^\s;"])+(?:; |$)|--where (?=")'
+)
+"""What a hint on a condition says of the command line, which who asks over HTTP may not have."""
 _KIND = {401: "authentication_error", 429: "rate_limit_error"}
 
 
@@ -92,9 +97,10 @@ def error_reply(error: Exception) -> Response:
     """Return the JSON reply to a request that failed or was refused."""
     if isinstance(error, WordpipeError):
         status, headers = status_of(error), {}
-        said = f"{error.message}; {error.hint}" if error.hint else error.message
+        hint = _SHELL.sub(r"\1", error.hint) if error.hint else None
+        said = f"{error.message}; {hint}" if hint else error.message
         parts = {name: part for name, part in error.to_json()["error"].items() if name not in ("code", "kind")}
-        body = {"message": said, "type": _type(status), "code": error.kind, **parts}
+        body = {"message": said, "type": _type(status), "code": error.kind, **parts, "hint": hint}
     elif isinstance(error, Refused):
         status, headers = error.status, error.headers
         said = f"{error.message}; {error.hint}" if error.hint else error.message

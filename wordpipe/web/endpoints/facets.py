@@ -4,7 +4,7 @@ Of a column of text or of true and false, and of whole numbers with few values, 
 first; of lists their items. Text columns that hold prose, and ours (text, title, line, row), have no values worth a filter
 and are only named.
 
-Numbers, dates and times with more than a few values are also counted in bins of equal width between their ends.
+Numbers, dates and times with more than a few values are also counted in bins, which few far values do not flatten.
 
 Values that were chosen, and ranges `[from, to]`, are alternatives within a column, and all columns must fit. The values of a
 column are counted under what was chosen in the *other* columns, so that a further alternative can be chosen by its count.
@@ -40,6 +40,9 @@ _FEW = 8  # values that are worth a choice however seldom each comes
 _OFTEN = 3  # rows that more values must have in the mean
 _NOT_COUNTED = {"text", "title", "row", "line", "id", "doc_id", "sentence_id", "see_also", "anchor", "vector", "word"}
 _BINS = 20  # of a column that is ordered, about
+_FAR = 0.01  # of its numbers, on either side: these may lie far out
+_WIDE = 100  # times the smallest one, from which steps may grow
+_OUT = 3  # times as far as the others reach
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _ORDERED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal)
 
@@ -162,7 +165,7 @@ class Facets:
             question: only rows that hold a word of it are counted, unless no row holds any.
             n_values: values of a column, at most; chosen ones are named besides.
             only: the name of the one column that is wanted; empty: all.
-            find: a text that the values listed contain, in whatever case.
+            find: a text that the values listed contain, in whatever case, also those that none of these rows has.
 
         Returns:
             rows (how many fit all that was chosen), total (how many there are), among (matches, where only rows with a word of
@@ -286,7 +289,8 @@ class _Column:
             # values by how often they come; chosen ones are shown in any case
             counts = self._all_counts if counted_R is None else self._counts(self._codes[self._places_of(counted_R)])
             order = self._by_place[np.argsort(-counts[1:][self._by_place], kind="stable")]
-            order, text = order[: np.count_nonzero(counts[1:])], find.casefold()
+            text = find.casefold()  # what is looked for is listed even where no row has it now
+            order = order if text else order[: np.count_nonzero(counts[1:])]
             numbers = [one for one in order.tolist() if not text or text in str(self._shown[one]).casefold()]
             listed = (one for one in numbers if not _is_prose(self._values[one]))
             values = [(self._shown[one], int(counts[one + 1])) for one in islice(listed, n_values)]
@@ -368,30 +372,63 @@ def _binned(values: pa.ChunkedArray) -> tuple[list[tuple[Any, Any]], npt.NDArray
     if len(own) <= _FEW or (is_whole and len(own) == int(has_N.sum())):
         return none
     # edges
-    least, largest = own[0].item(), own[-1].item()
-    raw = (largest - least) / _BINS
-    if not math.isfinite(raw) or not raw:
+    edges = _edges_of(numbers_N[has_N], is_whole=is_whole, is_time=is_day or is_time)
+    if not edges:
         return none
-    step = _round_step(raw) if not (is_day or is_time) else max(1, math.ceil(raw))
-    if is_whole or is_day or is_time:
-        step = max(1, round(step))
-        start = least if is_day or is_time else least // step * step
-        edges = [*range(start, largest + 1, step)]
-    else:
-        start = math.floor(least / step)
-        edges = [float(f"{(start + place) * step:.12g}") for place in range(int(largest / step - start) + 2)]
-        edges = [*(edge for edge in edges if edge <= largest)]
-        edges[0] = min(edges[0], least)
+    ends = [*edges[1:], own[-1].item() + (is_whole or is_day)]
     bins_N = np.where(has_N, np.searchsorted(np.array(edges), numbers_N, side="right"), 0).astype(np.uint8)
     # as values of the column
-    ends = [*edges[1:], edges[-1] + step]
     if is_day or is_time:
-        back = pa.array([*edges, *(min(end - is_day, largest) for end in ends)], pa.int64())
+        back = pa.array([*edges, *(end - is_day for end in ends)], pa.int64())
         shown = (back.cast(pa.int32()).cast(pa.date32()) if is_day else back.cast(kind)).to_pylist()
         return [*zip(shown[: len(edges)], shown[len(edges) :], strict=True)], bins_N
-    return [
-        (low, high - is_whole if is_whole else float(f"{high:.12g}")) for low, high in zip(edges, ends, strict=True)
-    ], bins_N
+    return [(low, high - is_whole if is_whole else high) for low, high in zip(edges, ends, strict=True)], bins_N
+
+
+def _edges_of(numbers: npt.NDArray[Any], *, is_whole: bool, is_time: bool) -> list[Any]:
+    """Return the lower edges of the bins of a facet's numbers, so that few far ones do not flatten the others.
+
+    The steps are equal, between the ends of all but the hundredth part of the numbers on either side if the others lie far
+    out; they grow (1, 2, 5, 10, …) where most numbers would be in the first bin. The first and the last bin have what is
+    beyond. None where the ends are too far apart for a step.
+    """
+    least, largest = numbers.min().item(), numbers.max().item()
+    low, middle, high = np.quantile(numbers, [_FAR, 0.5, 1 - _FAR], method="nearest").tolist()
+    if least >= 0 and high > 0 and middle - low < (high - low) / _BINS and not is_time:
+        first = max(low, numbers[numbers > 0].min().item())
+        if high >= _WIDE * first:
+            return [least, *_growing(first, high, is_whole=is_whole)]
+    if high == low or largest - least <= _OUT * (high - low):
+        low, high = least, largest
+    raw = (high - low) / _BINS
+    if not math.isfinite(raw) or not raw:
+        return []
+    if is_time:
+        edges = [*range(low, high + 1, max(1, math.ceil(raw)))]
+    elif is_whole:
+        step = max(1, round(_round_step(raw)))
+        edges = [*range(low // step * step, high + 1, step)]
+    else:
+        width = _round_step(raw)
+        start = math.floor(low / width)
+        near = [float(f"{(start + place) * width:.12g}") for place in range(int(high / width - start) + 2)]
+        return [min(near[0], least), *(edge for edge in near[1:] if edge <= high)]
+    return [min(edges[0], least), *edges[1:]]
+
+
+def _growing(low: float, high: float, *, is_whole: bool) -> list[Any]:
+    """Return 1, 2, 5, 10, … between two positive numbers, or powers of ten where these would be too many.
+
+    >>> _growing(3, 70, is_whole=True), _growing(0.001, 1e6, is_whole=False)[:4]
+    ([5, 10, 20, 50], [0.01, 0.1, 1.0, 10.0])
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for firsts in ((1, 2, 5), (1,)):
+        steps = [step for power in powers for first in firsts if low < (step := float(f"{first}e{power}")) <= high]
+        if len(steps) <= _BINS:
+            break
+    steps = steps[:: math.ceil(len(steps) / _BINS) or 1]
+    return [*dict.fromkeys(int(step) for step in steps if step >= 1)] if is_whole else steps
 
 
 def _round_step(raw: float) -> float:

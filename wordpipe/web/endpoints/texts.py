@@ -16,6 +16,7 @@ from wordpipe.web.replies import Refused
 T = TypeVar("T")
 
 _LONGEST = 1_000_000  # characters of a text in one answer
+_PASSAGE = 200  # characters of a text that answer a query: a sentence or two
 
 PIECES: Schema = listing({"type": "array", "items": {"type": ["string", "boolean"]}, "minItems": 2, "maxItems": 2})
 """The schema of a text in pieces: each the text, and whether it is to be marked."""
@@ -26,8 +27,8 @@ _TEXT = Answer("Text", fields(
     },
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "source": TEXT, "line": WHOLE,
-        "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG, "pieces": PIECES,
-        "link": TEXT,
+        "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG,
+        "pieces": PIECES, "passage": fields({"start": WHOLE, "stop": WHOLE}), "link": TEXT,
     },
     closed=False,
 ))  # fmt: skip
@@ -89,7 +90,7 @@ class TextOf(OfOneRow):
     id: str | None = param(None, "id of the record; give either id or row", each=True)
     index: str | None = artifact_param("an index of texts")
     q: str = param(
-        "", "a query; then `pieces` has the text in pieces, with its words marked", each=True, schema=GIVEN,
+        "", "a query; then `pieces` has the text with its words marked; `passage`: where most are", each=True, schema=GIVEN,
         check=lambda given, settings: checked_text(given, "the query", settings.max_chars) if given.strip() else "",
     )  # fmt: skip
     start: int = param(0, "first character of the text that is returned", ge=0)
@@ -119,14 +120,18 @@ class TextOf(OfOneRow):
             said = f"start: the text has no character {self.start:,}; expected 0 to {max(0, len(text) - 1):,}"
             return Refused(400, said)
         part = _part(text, self)
-        marked = {"pieces": pieces_of(part["text"], _marks(opened, self.q, part["text"]))} if self.q else {}
+        marked = _marked(opened, self.q, part["text"], shown) if self.q else {}
         return {"row": row, **shown, **part, **marked, **code_of(shown), **_beside(opened, row)}
 
 
-def _marks(opened: OpenTextIndex, query: str, text: str) -> Sequence[tuple[int, int]]:
-    """Return the places of the words of a query in a text, as the query is searched for."""
+def _marked(opened: OpenTextIndex, query: str, text: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a text in pieces, the words of a query marked, as the query is searched for, and where its best passage is."""
     asked = opened.asked(query, QueryOptions())
-    return opened.passages(opened.marked_words(asked)).marks(text)
+    finder = opened.passages(opened.marked_words(asked))
+    best, line = finder.passage(text, _PASSAGE), finder.line_of(row)
+    found: dict[str, Any] = {"pieces": pieces_of(text, finder.marks(text))}
+    found |= {"passage": {"start": best.start, "stop": best.stop}} if best.marks else {}
+    return found | ({} if line is None else {"passage_line": line})
 
 
 def pieces_of(

@@ -4,7 +4,9 @@ Its parameters are `index`, `q` (the question), `row` (the row, where the record
 character of a part of a long text).
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +18,9 @@ _LIKE = 5  # similar texts, each of another document
 _ASKED = 40  # similar rows among which these are
 _BEGINNING = 160  # characters of each
 _LONGEST = 300  # characters of a value
+_BREAK = re.compile(
+    r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
+)  # of paragraphs: empty lines, and the end of a line that is long
 
 
 def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = "./", **more: Any) -> str:
@@ -62,11 +67,8 @@ async def reading_view(
             "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
         )
         like = _like(_of_others(near["hits"], found["doc_id"]), index, root) if like_status == 200 else None
-    back = (
-        tag("p", tag("a", "← back to the answers", href=url(root, q=asked, index=index)), class_="links")
-        if asked
-        else None
-    )
+    label = f"← back to the {'answers' if asked else 'search'}"
+    back = tag("p", tag("a", label, href=url(root, q=asked, index=index), class_="back"), class_="links")
     shown = tag(
         "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found),
         tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
@@ -76,11 +78,52 @@ async def reading_view(
 
 
 def _text(found: Mapping[str, Any]) -> list[Inner]:
-    """Return a text, or the part of it that is shown, with its marks."""
+    """Return a text, or the part of it that is shown, in paragraphs, with its marks; the one that answers is set off."""
     pieces = found.get("pieces") or [[found["text"], False]]
     stop = found["start"] + len(found["text"])
-    shown: list[Inner] = [tag("mark", prose(text)) if is_marked else prose(text) for text, is_marked in pieces]
+    blocks = [(0, len(found["text"]))] if found.get("code") else paragraphs(found["text"])
+    answer = _answering(blocks, pieces, found.get("passage"))
+    shown: list[Inner] = [
+        tag("p", _piece(pieces, *block), class_="answering" if place == answer else None)
+        for place, block in enumerate(blocks)
+    ]
     return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
+
+
+def paragraphs(text: str) -> list[tuple[int, int]]:
+    r"""Return where the paragraphs of a text begin and end; lines of wrapped prose, of verses and lists stay together.
+
+    >>> paragraphs("one\nline\n\ntwo"), paragraphs(" ")
+    ([(0, 8), (10, 13)], [(0, 1)])
+    """
+    ends = [(one.start(), one.end()) for one in _BREAK.finditer(text)]
+    starts = [0, *(end for _, end in ends)]
+    blocks = zip(starts, [*(start for start, _ in ends), len(text)], strict=True)
+    return [(start, stop) for start, stop in blocks if stop > start] or [(0, len(text))]
+
+
+def _answering(
+    blocks: Sequence[tuple[int, int]], pieces: Sequence[Sequence[Any]], passage: Mapping[str, int] | None
+) -> int | None:
+    """Return the place of the paragraph that has most marks of a passage; None without a passage, or of a single paragraph."""
+    if passage is None or len(blocks) < 2:
+        return None
+    starts = accumulate((len(text) for text, _ in pieces), initial=0)
+    marks = [at for at, (_, is_marked) in zip(starts, pieces, strict=False) if is_marked]
+    counts = [
+        sum(max(start, passage["start"]) <= at < min(stop, passage["stop"]) for at in marks) for start, stop in blocks
+    ]
+    return counts.index(max(counts))
+
+
+def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int) -> list[Inner]:
+    """Return the characters from `start` to `stop` of a text in pieces."""
+    shown, at = list[Inner](), 0
+    for text, is_marked in pieces:
+        if own := text[max(0, start - at) : max(0, stop - at)]:
+            shown.append(tag("mark", prose(own)) if is_marked else prose(own))
+        at += len(text)
+    return shown
 
 
 def _facts(found: Mapping[str, Any]) -> Markup:
@@ -123,9 +166,9 @@ def _beside(found: Mapping[str, Any], first: Mapping[str, Any], index: str, aske
     ):
         if found[name] is not None:
             links.append(tag("a", label, href=text_url({"row": found[name]}, index, asked, root), rel=kind))
-    own = text_url(found, index, "", root)
+    own = text_url(found, index, asked, root)
     if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
-        own = url(own.partition("?")[0], index=index) if own.partition("?")[0] != f"{root}text/" else own
+        own = url(own.partition("?")[0], index=index, q=asked) if own.partition("?")[0] != f"{root}text/" else own
     links.append(tag("a", "link to this text", href=own, rel="bookmark"))
     if "link" in found:
         links.append(tag("a", "open where it comes from", href=found["link"]))

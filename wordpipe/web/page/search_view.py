@@ -1,18 +1,21 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
 Its parameters are `q`, or `similar` (a row), or `similar_id` (the id of a record); `index`, `k`, `mix` (auto, or 0, words
-alone, to 10, vectors alone), `docs` (1: one row of each document), `where` (a condition), `f`: chosen values and ranges as
-JSON, [["lang", "de"], ["year", [1990, null]], …], of which those of one column are alternatives; and what weighs the rows,
-`newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`. The script knows the same.
+alone, to 10, vectors alone), `docs` (1: one row of each document), `sort` (a field, or `FIELD:desc`), `where` (a condition),
+`f`: chosen values and ranges as JSON, [["lang", "de"], ["year", [1990, null]], …], of which those of one column are
+alternatives; and what weighs the rows, `newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`.
+The script knows the same.
 """
 
 import json
 import re
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
+from wordpipe.web.endpoints.facets import quoted
 from wordpipe.web.page.card import PASSAGE, card, cut
 from wordpipe.web.page.parts import (
     ALL,
@@ -31,14 +34,15 @@ from wordpipe.web.page.parts import (
 K = 10  # hits at first
 _OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 NO_VALUE = "no value"
-MATCHES = "The numbers count only texts that contain a word of the query."
+MATCHES = "The numbers count only texts that contain a word of the query. "
+ANY_OF = "Of one field, texts with any of the chosen values are shown."
 _MIXES = [
     ("auto", "automatic"),
-    ("0", "words only"),
-    ("3", "mostly words"),
-    ("5", "words and vectors equally"),
-    ("7", "mostly vectors"),
-    ("10", "vectors only"),
+    ("0", "exact words only"),
+    ("3", "mostly exact words"),
+    ("5", "exact words and meaning equally"),
+    ("7", "mostly meaning"),
+    ("10", "meaning only"),
 ]
 _WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
 _KEPT = (
@@ -48,11 +52,15 @@ _KEPT = (
     "index",
     "mix",
     "docs",
+    "sort",
     "where",
     "f",
     *_WEIGHED,
 )  # in the address of further answers
 _VALUES = 8  # of a filter
+_ORDERED = 8  # fields by which answers can be put in order
+_SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
+        "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -76,28 +84,35 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     # what narrows the search, and the values to choose from
     name = index["name"]
     if name == ALL:
-        mixes = bool(index["dim"])
+        mixes, has_words = bool(index["dim"]), True
     else:
         _, whole = await ask("/about", {"artifact": name})
         facts = whole.get("manifest", {}).get("facts", {})
-        mixes = "lexical" in facts and facts.get("dim") != 0  # words alone are not mixed with vectors
+        has_words = "lexical" in facts
+        mixes = has_words and facts.get("dim") != 0  # words alone are not mixed with vectors
     chosen = read_chosen(params.get("f", ""))
     narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
     liked = params.get("similar") or params.get("similar_id")
     counted = {} if liked or params.get("mix") == "10" else {"q": asked}
-    status, facets = await ask("/facets", {"index": name, "values": str(_VALUES), **counted, **narrowed})
+    listed = {"index": name, "values": str(_VALUES), **counted}
+    status, facets = await ask("/facets", {**listed, **narrowed})
+    fields_status, fields = (
+        (status, facets) if status != 400 else await ask("/facets", listed)
+    )  # filters stay on an error
     # the hits
     hits: Inner = None
     if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
         hits = await _hits(params, ask, name, asked, narrowed, facets if status == 200 and not liked else None, about)
     elif status != 200:
         hits = problem(facets)
-    welcome = await _welcome(ask, index)
+    columns = fields["columns"] if fields_status == 200 else ()
+    has_filters = any(one["name"] not in _OURS and (one["filter"] or "bins" in one) for one in columns)
+    welcome = await _welcome(ask, index, has_filters=has_filters)
     return tag(
-        "div", _form(params, texts, name, mixes=mixes),
-        tag("div", hits or welcome, id="results"), tag("template", welcome, id="welcome"),
-        _filters(facets if status == 200 else None, chosen, params),
+        "div", _form(params, texts, name, columns, mixes=mixes, has_words=has_words),
+        tag("div", _chips(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
+        _filters(fields if fields_status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_show=json.dumps(about["show"]),
         data_mixes=str(mixes).lower(),
@@ -148,13 +163,9 @@ async def _hits(
         path, mix = "/similar", {"id": liked} if params.get("similar_id") else {"row": liked}
     else:
         per_document = "1" if params.get("docs") == "1" else "0"
-        mix = {
-            "passage": str(PASSAGE),
-            "per_document": per_document,
-            **mixed(params.get("mix", "")),
-            **_weighed(params),
-            "q": asked,
-        }
+        ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
+        order = {"sort": params["sort"]} if params.get("sort") else ranked
+        mix = {"passage": str(PASSAGE), "per_document": per_document, **order, "q": asked}
     status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
@@ -185,20 +196,35 @@ async def _hits(
     n = len(passages)
     is_counted = facets and (facets["among"] == "matches" or not asked) and params.get("docs") != "1"
     matches = facets["rows"] if facets and is_counted else 0
-    said = f"{n} {'answer' if n == 1 else 'answers'}"
-    if matches > n and (found["mode"] == "lexical" or not asked):
+    is_list = matches and (found["mode"] == "lexical" or not asked)
+    said = (
+        "1 answer" if n == 1 else f"{n} answers" if n < int(k) or (is_list and matches == n) else f"First {n} answers"
+    )
+    if matches > n and is_list:
         said = f"{n} of {matches:,} answers"
     elif matches > n:  # with vectors every row has a score
         said += f"; {matches:,} texts contain a word of the query"
     given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"} | {"k": str(most)}
-    files = [[" ", tag("a", one.upper(), href=url(f".{path}", **given | {"format": one}))] for one in ("csv", "json")]
-    exports = tag("span", f" · export up to {most:,}:", files, class_="export")
+    name = _file_name(index, f"like {liked}" if liked else asked)
+    files = [
+        [" ", tag("a", one.upper(), href=url(f".{path}", **given | {"format": one}), download=f"{name}.{one}")]
+        for one in ("csv", "json")
+    ]
+    several = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
+    exports = tag("span", f" · export {several if is_list else f'up to {most:,}'}:", files, class_="export")
     more = None
     if n >= int(k) and n < most:
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
     return [tag("p", said, exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+
+
+def _file_name(index: str, asked: str) -> str:
+    """Return a name for the file of the answers of the search view, made of index, query and day."""
+    parts = ["all" if index == ALL else index, asked, time.strftime("%Y-%m-%d", time.gmtime())]
+    plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one)).strip("-")[:60] for one in parts]
+    return "_".join(one for one in plain if one)
 
 
 def _notes(found: Mapping[str, Any]) -> list[str]:
@@ -267,11 +293,12 @@ def _weighed(params: Mapping[str, str]) -> dict[str, str]:
     return {name: params[name] for name in _WEIGHED if params.get(name)}
 
 
-async def _welcome(ask: Any, index: Mapping[str, Any]) -> Markup:
+async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
         "Answers appear while you type. Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
-        " next or previous answer, ", tag("kbd", "Enter"), " explanation, ", tag("kbd", "Esc"), " back",
+        " next or previous answer, ", tag("kbd", "Enter"), " its text, ", tag("kbd", "Esc"),
+        " back to the search field, from a text back to the answers",
     ]  # fmt: skip
     lead = f"Search {index['rows']:,} texts by words{' and by meaning' if index['dim'] else ''}."
     status, found = await ask("/suggest", {"index": index["name"], "k": str(_BEGIN)})
@@ -282,6 +309,7 @@ async def _welcome(ask: Any, index: Mapping[str, Any]) -> Markup:
     return tag(
         "div", tag("p", lead, class_="lead"), tag("p", await _made(ask, index), class_="hint"),
         [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
+        tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
         tag("p", keys, class_="keys"), class_="empty",
     )  # fmt: skip
 
@@ -305,14 +333,49 @@ async def _made(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
     return said
 
 
-def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes: bool) -> Markup:
-    """Return the HTML form of the search tab."""
+def _example(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return a condition on a field of the index that the search tab asks; empty where no field is good for one."""
+    columns = [one for one in columns if one["name"] not in _OURS]
+    for column in columns:
+        if len(bins := column.get("bins", ())) > 1:
+            end = bins[len(bins) // 2]["from"]
+            return f"{_column(column['name'])} > {end if isinstance(end, int | float) else repr(str(end)[:10])}"
+    for column in columns:
+        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
+        if column["filter"] and texts and column["type"] == "string":
+            return f"{_column(column['name'])} = " + quoted(min(texts, key=len), "'")
+    return ""
+
+
+def _column(name: str) -> str:
+    """Return a field as it is written in the condition of the search tab, in quotes if it may be a word of SQL."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in _SQL else quoted(name, '"')
+
+
+def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
+    """Return the orders of answers that the search tab offers: by relevance, title, and fields of dates and numbers."""
+    orders = [("", "relevance")]
+    for column in [one for one in columns if "least" in one and one["name"] not in _OURS][:_ORDERED]:
+        name = column["name"]
+        is_time = column["type"].startswith(("date", "timestamp")) or "year" in name.lower()
+        first, last = ("newest", "oldest") if is_time else ("largest", "smallest")
+        orders += [(f"{name}:desc", f"{name}, {first} first"), (f"{name}:asc", f"{name}, {last} first")]
+    if any(one["name"] == "title" for one in columns):
+        orders.append(("title", "title, A to Z"))
+    return orders if chosen in dict(orders) else [*orders, (chosen, chosen)]
+
+
+def _form(
+    params: Mapping[str, str], texts: Sequence[Any], index: str, columns: Sequence[Mapping[str, Any]], *,
+    mixes: bool, has_words: bool,
+) -> Markup:  # fmt: skip
+    """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples and orders."""
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
         autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",
     )  # fmt: skip
     where = tag(
-        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder="year > 2000",
+        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=_example(columns),
         autocomplete="off", spellcheck="false",
     )  # fmt: skip
     kept = {name: value for name, value in _weighed(params).items() if name != "exact"}  # that is of one question
@@ -321,9 +384,10 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag(
-            "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "index"),
+            "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
+            options("sort", _orders(columns if has_words else (), params.get("sort", "")), params.get("sort", ""), "order"),
             tag("label", tag("span", "condition"), where, class_="where"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
@@ -332,10 +396,38 @@ def _form(params: Mapping[str, str], texts: Sequence[Any], index: str, *, mixes:
     )  # fmt: skip
 
 
+def _chips(chosen: Chosen, params: Mapping[str, str]) -> Markup | None:
+    """Return the HTML of what is chosen in the search view, each a link that takes it away."""
+    kept = {name: params.get(name) for name in _KEPT}
+
+    def chip(name: str, value: str, pairs: Chosen, where: str | None) -> Markup:
+        link = url(**{**kept, "f": json.dumps(pairs, ensure_ascii=False) if pairs else "", "where": where})
+        shown = [tag("bdi", cut(name)), ": ", tag("bdi", cut(value)), " ×"]
+        return tag("a", shown, tag("span", ", take away", class_="unseen"), href=link, class_="chip")
+
+    where = params.get("where")
+    chips = [
+        chip(name, _said(value), [other for other in chosen if other != (name, value)], where) for name, value in chosen
+    ]
+    if where and where.strip():
+        chips.append(chip("condition", where, chosen, None))
+    if len(chips) > 1:
+        chips.append(tag("a", "clear all", href=url(**{**kept, "f": "", "where": ""}), class_="clear"))
+    return tag("div", [[one, " "] for one in chips], class_="chips") if chips else None
+
+
+def _said(value: Any) -> str:
+    """Return a chosen value, or a range, of the search view in words."""
+    if isinstance(value, tuple):
+        return " ".join(f"{end} {one}" for end, one in zip(("from", "to"), value, strict=True) if one is not None)
+    return NO_VALUE if value is None else str(value)
+
+
 def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
     kept = {
-        name: params.get(name) for name in ("q", "similar", "similar_id", "index", "mix", "docs", "where", *_WEIGHED)
+        name: params.get(name)
+        for name in ("q", "similar", "similar_id", "index", "mix", "docs", "sort", "where", *_WEIGHED)
     }
     # a group for each field that is worth a choice
     groups = []
@@ -353,15 +445,11 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
         if column["name"] == "source":
             paths = [value for value in values if isinstance(value, str)]
             names = dict(zip(paths, distinct_names(paths), strict=True))
-        for value, count in values.items():
+        for value, count in sorted(values.items(), key=lambda one: one[0] not in taken):
             pair = (column["name"], value)
             pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
-            shown = NO_VALUE if value is None else cut(names.get(value, value))
-            if isinstance(value, tuple):
-                shown = " ".join(
-                    f"{end} {one}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
-                )
+            shown = cut(names.get(value, _said(value)))
             text = [
                 tag("bdi", shown, class_="value", title=str(value)[:300] if value in names else None),
                 tag("span", f"{count:,}", class_="count") if count is not None else None,
@@ -369,7 +457,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), tag("ul", items)))
     # a note on what is counted
-    note = tag("p", MATCHES, class_="hint") if facets and facets["among"] == "matches" else None
+    note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, ANY_OF, class_="hint")
     return tag(
         "aside",
         tag("details", tag("summary", "Filters"), note, groups) if groups else None,

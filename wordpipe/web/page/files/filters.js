@@ -1,15 +1,21 @@
 // The filters: values of each field with how many of the answers have them; of numbers and dates a range.
-import {make, text, distinctNames} from "./dom.js";
+import {make, shown, text, distinctNames} from "./dom.js";
 import {isRange} from "./state.js";
 
 const OURS = new Set(["row", "doc_id", "title", "text", "line", "id", "record_id", "anchor"]);
 const WAIT = 150; // milliseconds after the last key
 export const VALUES = 8;
 export const FOUND = 20; // values that contain a text
+const ALL = 1000; // values of a field, as many as the server lists
+
+const opened = new Set(); // fields all of whose values are listed
+let asked = "", places = new Map(); // field → value → its place when it was first listed, which it keeps while filters change
 
 // Fields that can be chosen from, as `/facets` gives them: values with counts, chosen ones even where no row has them now.
-// `act` has choose(field, value), range(field, from, to) and find(field, text) → promise of the field.
+// `act` has choose(field, value), range(field, from, to) and find(field, text, most) → promise of the field.
 export function drawFilters(node, found, state, act) {
+  const question = JSON.stringify([state.q, state.similar, state.index, state.mix]);
+  if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map());
   const opened = node.dataset.drawn ? node.querySelector("details")?.open : matchMedia("(min-width: 800px)").matches;
   node.dataset.drawn = "yes";
   const old = document.activeElement?.closest?.("#filters") ? document.activeElement : null;
@@ -19,16 +25,36 @@ export function drawFilters(node, found, state, act) {
   const chosen = state.f.length;
   node.replaceChildren(
     make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
-      found.among === "matches" ? make("p", {class: "hint"}, "The numbers count only texts that contain a word of the query.") : null,
-      chosen ? make("button", {type: "button", class: "clear", "data-key": "clear", onclick: () => act.choose(null)}, "clear all") : null, groups),
+      make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
+      groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, "show answers")),
   );
   if (!old) return;
   const now = [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === old.dataset.key);
   (now ?? node.querySelector("summary")).focus();
   if (!now || now.type === "checkbox" || now.value === old.value) return;
   now.value = old.value; // what was typed meanwhile
-  now.dispatchEvent(new Event("input"));
+  now.dispatchEvent(new Event(old.getAttribute("aria-invalid") === "true" ? "change" : "input")); // what is wrong is said again
 }
+
+// Where the filters stand above the answers: fold them.
+function show(event) {
+  const whole = event.target.closest("details");
+  whole.open = false;
+  whole.querySelector("summary").focus({preventScroll: true});
+  document.querySelector("#results").scrollIntoView();
+}
+
+// What is chosen, each with a button that takes it away; `act` has choose(field, value) and condition(text).
+export function drawChips(state, act) {
+  const chip = (name, value, away) => make("button", {type: "button", class: "chip", title: `take away ${name}: ${value}`.slice(0, 300), onclick: away}, text(name, 40), ": ", text(value, 60), make("span", {"aria-hidden": "true"}, " ×"), make("span", {class: "unseen"}, ", take away"));
+  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : String(value), () => act.choose(name, value)));
+  if (state.where.trim()) all.push(chip("condition", state.where, () => act.condition("")));
+  return all.length > 1 ? [...all, make("button", {type: "button", class: "clear", onclick: () => act.choose(null)}, "clear all")] : all;
+}
+
+const between = ([low, high]) => [low === null ? "" : `from ${marks(low)}`, high === null ? "" : `to ${marks(high)}`].filter(Boolean).join(" ");
+// Numbers with marks of thousands, but for those of four digits, as years are.
+const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
 
 function drawField(column, state, act) {
   const chosen = state.f.filter(([name]) => name === column.name).map(([, value]) => value), values = chosen.filter((value) => !isRange(value));
@@ -38,15 +64,53 @@ function drawField(column, state, act) {
   if (column.bins || range) section.append(...drawRange(column, range ?? [null, null], act));
   const shown = {...column, values: column.bins ? column.values.filter((one) => values.includes(one.value)) : column.values};
   const list = make("ul", {}, drawValues(shown, values, act)), more = (column.distinct ?? 0) - column.values.length;
-  section.append(...(more > 0 && !column.bins ? [drawFind(column, values, list, act), list, make("p", {class: "hint"}, `and ${more.toLocaleString("en")} more values`)] : [list]));
+  section.append(...(more > 0 && !column.bins ? [drawFind(column, values, list, act), list, drawMore(column, more, values, list, act)] : [list]));
   return section;
+}
+
+// A button that lists all values of a field, or few again.
+function drawMore(column, more, chosen, list, act) {
+  const button = make("button", {type: "button", "data-key": `more ${column.name}`, "aria-expanded": "false", onclick: () => (opened.has(column.name) ? fewer() : open())});
+  const left = make("span", {class: "hint"});
+  const fewer = () => {
+    opened.delete(column.name);
+    list.classList.remove("all");
+    list.replaceChildren(...drawValues(column, chosen, act));
+    button.textContent = `and ${more.toLocaleString("en")} more values`;
+    button.setAttribute("aria-expanded", "false");
+    left.textContent = "";
+  };
+  const open = async () => {
+    const found = await act.find(column.name, "", ALL).catch(() => null);
+    if (!found) return;
+    opened.add(column.name);
+    list.classList.add("all");
+    list.replaceChildren(...drawValues(found, chosen, act));
+    button.textContent = "fewer values";
+    button.setAttribute("aria-expanded", "true");
+    const out = (found.distinct ?? 0) - found.values.length;
+    left.textContent = out > 0 ? ` ${out.toLocaleString("en")} rarer values are not listed; find them above` : "";
+  };
+  const isOpened = opened.has(column.name);
+  fewer();
+  if (isOpened) open();
+  return make("p", {}, button, left);
+}
+
+// Chosen values first, then those whose place is known, then the others, the most frequent first; those without a value last.
+function inOrder(name, counts, chosen) {
+  if (!places.has(name)) places.set(name, new Map());
+  const known = places.get(name);
+  for (const value of counts.keys()) if (value !== null && !known.has(value)) known.set(value, known.size);
+  const order = (value) => (value === null ? Infinity : known.get(value));
+  return [...counts].sort(([one], [other]) => chosen.includes(other) - chosen.includes(one) || (order(one) === order(other) ? 0 : order(one) - order(other)));
 }
 
 function drawValues(column, chosen, act) {
   const counts = new Map(column.values.map((one) => [one.value, one.count]));
   if (column.missing || chosen.includes(null)) counts.set(null, column.missing ?? 0);
   const names = column.name === "source" ? distinctNames([...counts.keys()].filter((one) => one !== null)) : new Map();
-  return [...counts].map(([value, count]) => {
+  return inOrder(column.name, counts, chosen).map(([value, count]) => {
     const key = JSON.stringify([column.name, value]);
     const box = make("input", {type: "checkbox", "data-key": key, onchange: () => act.choose(column.name, value)});
     box.checked = chosen.includes(value);
@@ -63,35 +127,62 @@ function drawFind(column, chosen, list, act) {
     const mine = ++number, asked = field.value.trim();
     clearTimeout(timer);
     timer = setTimeout(async () => {
-      const found = asked ? await act.find(column.name, asked).catch(() => null) : column;
+      const found = asked ? await act.find(column.name, asked, FOUND).catch(() => null) : column;
       if (mine !== number || !found) return;
-      list.replaceChildren(...drawValues(found, chosen, act), ...(found.values.length ? [] : [make("li", {class: "hint"}, "no value contains it")]));
+      const out = asked ? (found.distinct ?? 0) - found.values.filter((one) => holds(one.value, asked)).length : 0;
+      list.replaceChildren(...drawValues(found, chosen, act),
+        ...(asked && !found.distinct ? [make("li", {class: "hint"}, "no value contains it")] : []),
+        ...(out > 0 ? [make("li", {class: "hint"}, `and ${out.toLocaleString("en")} more that contain it`)] : []));
     }, WAIT);
   });
   return field;
 }
 
-// From one end to the other, below how many of the answers are where.
+const holds = (value, asked) => String(value).toLowerCase().includes(asked.toLowerCase());
+
+// From one end to the other, below how many of the answers are where; a click on a bar takes its range.
 function drawRange(column, [low, high], act) {
-  const isDate = /^(date|timestamp)/.test(column.type), short = (value) => (isDate ? String(value).slice(0, 10) : typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(4))) : String(value));
+  const isDate = /^(date|timestamp)/.test(column.type), short = (value) => (isDate ? String(value).slice(0, 10) : marks(Number(Number(value).toPrecision(Number.isInteger(value) ? 15 : 4))));
   const bins = column.bins ?? [], largest = Math.max(1, ...bins.map((one) => one.count));
   const bars = bins.map(({from, to, count}) => {
-    const isIn = (low === null || to >= low) && (high === null || from <= high);
-    const bar = make("i", {title: `${short(from)} to ${short(to)}: ${count.toLocaleString("en")}`, class: isIn ? null : "out"});
+    const isIn = (low === null || to >= low) && (high === null || from <= high), chosen = [from, to].map((end) => (isDate ? short(end) : end));
+    const bar = make("i", {title: `${short(from)} to ${short(to)}: ${count.toLocaleString("en")}`, class: isIn ? null : "out", onclick: () => act.range(column.name, ...chosen)});
     bar.style.height = `${count ? Math.max(6, (100 * count) / largest) : 0}%`; // the object model, which the policy leaves to scripts
     return bar;
   });
   const most = bins.find((one) => one.count === largest);
   const said = most ? `${column.name}: most texts, ${largest.toLocaleString("en")}, from ${short(most.from)} to ${short(most.to)}` : `${column.name}: no texts`;
+  const wrong = make("p", {class: "wrong", "aria-live": "polite"}), number = (value) => (isDate ? value : toNumber(value));
   const ends = [["from", low, column.least], ["to", high, column.largest]].map(([end, value, reach]) => {
-    const field = make("input", {type: isDate ? "date" : "number", step: isDate ? null : "any", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : value});
-    field.addEventListener("change", () => act.range(column.name, ...[0, 1].map((at) => read(ends[at]))));
+    const field = make("input", {type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : marks(value)});
+    field.addEventListener("change", choose);
     return field;
   });
-  const read = (field) => (field.value === "" ? null : isDate ? field.value : Number(field.value));
+  function choose() {
+    const read = ends.map((field) => (field.value.trim() === "" ? null : number(field.value))), none = read.findIndex(Number.isNaN);
+    const isTurned = read[0] !== null && read[1] !== null && read[0] > read[1];
+    ends.forEach((field, at) => field.setAttribute("aria-invalid", String(at === none || (none < 0 && isTurned))));
+    wrong.textContent = none >= 0 ? `${shown(ends[none].value, 30)} is no number` : isTurned ? `the range begins at ${shown(ends[0].value, 30)} and ends before it, at ${shown(ends[1].value, 30)}` : "";
+    if (!wrong.textContent) act.range(column.name, ...read);
+  }
   return [
     bars.length ? make("div", {class: "bins", role: "img", "aria-label": said}, bars) : "",
     make("p", {class: "reach", "aria-hidden": "true"}, make("span", {}, text(short(column.least), 20)), make("span", {}, text(short(column.largest), 20))),
-    make("div", {class: "range"}, ends[0], make("span", {}, "to"), ends[1]),
+    steps(bins) ? make("p", {class: "hint"}, steps(bins)) : "",
+    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong,
   ];
+}
+
+// What is to be known of bars that are not of equal width.
+function steps(bins) {
+  const wide = bins.map(({from, to}) => (typeof from === "number" ? to - from : Date.parse(to) - Date.parse(from))), inner = wide.slice(1, -1);
+  if (inner.length < 2) return "";
+  if (Math.max(...inner) > 2 * Math.min(...inner) + 2) return "The steps grow: 1, 2, 5, 10 …";
+  return Math.max(wide[0], wide.at(-1)) > 2 * Math.max(...inner) ? "The outermost bars have all that is further out." : "";
+}
+
+// A number as people write it, with marks of thousands or without; NaN of another text.
+function toNumber(written) {
+  const plain = written.trim().replace(/\u2212/g, "-"), grouped = /^[-+]?\d{1,3}([,'\u2019\s]\d{3})+(\.\d+)?$/.test(plain);
+  return grouped ? Number(plain.replace(/[,'\u2019\s]/g, "")) : /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
 }

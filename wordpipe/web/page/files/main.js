@@ -1,19 +1,24 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
-import {get, make, problem, shown, text, distinctNames} from "./dom.js";
-import {drawFilters, FOUND, VALUES} from "./filters.js";
+import {goBack, opened, rememberOpened} from "./back.js";
+import {copy, get, make, problem, text, distinctNames} from "./dom.js";
+import {drawChips, drawFilters, VALUES} from "./filters.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {exported, facets, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
 const SETTLED = 2000; // milliseconds without a key after which a question is one to come back to
 const LATER = 400; // after which a slow answer is said to be on its way
-const MODES = {dense: "by vectors", lexical: "by words", hybrid: "by words and vectors"};
+const MODES = {dense: "by meaning", lexical: "by words", hybrid: "by words and meaning"};
 
 const isAsked = (state) => Boolean(state.similar || state.q.trim());
 const view = document.querySelector(".search");
 if (view) search(view);
+const back = document.querySelector("article.reading a.back");
+if (back) goBack(back);
+const own = document.querySelector("article.reading a[rel=bookmark]");
+if (own) copied(own);
 play();
 
 function search(view) {
@@ -22,10 +27,11 @@ function search(view) {
   const served = view.dataset.index, most = Number(view.dataset.most);
   const only = view.dataset.several === "true" ? null : served; // of several the address always says which
   const welcome = view.querySelector("#welcome").content;
-  const status = make("p", {class: "status", role: "status"}), list = make("div", {});
+  const status = make("p", {class: "status", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
+  const order = form.elements.namedItem("sort"), head = make("div", {class: "head"}, status, order.closest("label"));
   let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, title = "";
-  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0;
+  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   form.elements.namedItem("f")?.remove();
 
@@ -77,7 +83,7 @@ function search(view) {
     drawAgain = null;
     show();
     const counted = count(asked, signal, () => mine === number);
-    const slow = setTimeout(() => mine === number && (status.textContent = "…"), LATER);
+    const slow = setTimeout(() => mine === number && (status.textContent = "Searching…"), LATER);
     try {
       if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
         const error = await counted;
@@ -89,11 +95,14 @@ function search(view) {
       if (mine !== number) return;
       keepFocus(() => draw(found, asked, path, params));
       const facts = asked.docs ? null : await counted;
-      if (mine === number && facts && !(facts instanceof Error)) status.querySelector(".n-answers").textContent = numberOf(found, facts, asked);
+      if (mine === number && facts && !(facts instanceof Error)) {
+        status.querySelector(".n-answers").textContent = numberOf(found, facts, asked);
+        status.querySelector(".n-export")?.replaceChildren(exportOf(listed(found, facts, asked)));
+      }
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
       status.textContent = "";
-      keepFocus(() => (list.replaceChildren(problem(error, ask), ...widen(asked)), results.replaceChildren(status, list)));
+      keepFocus(() => (list.replaceChildren(problem(error, ask), ...widen(asked)), results.replaceChildren(chips, head, list)));
     } finally {
       clearTimeout(slow);
       if (mine === number) results.removeAttribute("aria-busy");
@@ -114,12 +123,15 @@ function search(view) {
       if (isWanted()) drawFilters(filters, found, asked, {choose, range, find});
       return found;
     } catch (error) {
+      // a condition that does not fit: the filters stay, so that one can choose others
+      const all = error.status === 400 ? await get("./facets", facets({...asked, f: [], where: ""}, VALUES), signal).catch(() => null) : null;
+      if (all && isWanted()) drawFilters(filters, all, asked, {choose, range, find});
       return error;
     }
   }
 
   function choose(name, value) {
-    if (name === null) return change({f: []});
+    if (name === null) return change({f: [], where: ""});
     const others = state.f.filter(([one, other]) => one !== name || other !== value);
     change({f: others.length < state.f.length ? others : [...state.f, [name, value]]});
   }
@@ -130,8 +142,8 @@ function search(view) {
     change({f: low === null && high === null ? others : [...others, [name, [low, high]]]});
   }
 
-  // The values of a column that contain a text.
-  const find = (name, text) => get("./facets", {...facets(state, FOUND), column: name, find: text}, giveUp.signal).then((found) => found.columns[0]);
+  // The values of a column that contain a text, so many at most.
+  const find = (name, text, most) => get("./facets", {...facets(state, most), column: name, find: text}, giveUp.signal).then((found) => found.columns[0]);
 
   // What the form says of the state; the field is left alone while one types.
   function show() {
@@ -141,6 +153,12 @@ function search(view) {
     const index = form.elements.namedItem("index");
     if (index) index.value = state.index;
     slider?.(state.mix);
+    order.value = state.sort;
+    order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
+    order.closest("label").hidden = Boolean(state.similar) || order.options.length < 2;
+    const hadChip = chips.contains(document.activeElement);
+    chips.replaceChildren(...drawChips(state, {choose, condition: (where) => change({where})}));
+    if (hadChip) (chips.querySelector("button") ?? field).focus();
     // the other tabs keep the question, so that one comes back to it
     for (const link of document.querySelectorAll("header nav a")) {
       const [path, query] = link.getAttribute("href").split("?"), given = new URLSearchParams(query);
@@ -185,7 +203,7 @@ function search(view) {
       asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
       make("span", {class: "n-answers"}, numberOf(found, null, asked)),
       found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms`,
-      found.hits.length ? make("span", {class: "export"}, " · export up to ", most.toLocaleString("en"), ": ", make("a", {href: exported(path, params, most, "csv"), download: "answers.csv"}, "CSV"), " ", make("a", {href: exported(path, params, most, "json")}, "JSON")) : "",
+      found.hits.length ? make("span", {class: "export"}, " · ", make("span", {class: "n-export"}, exportOf(0)), ": ", ["csv", "json"].map((form) => [make("a", {href: exported(path, params, most, form), download: fileName(asked, form)}, form.toUpperCase()), " "])) : "",
     );
     list.replaceChildren(
       told,
@@ -194,19 +212,42 @@ function search(view) {
         : [nothing(found, asked)]),
       ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => ((goOn = list.querySelectorAll(":scope > ol > li.hit").length), change({k: Math.min(most, asked.k + K)}, {replace: true}))}, "more answers")] : []),
     );
-    if (status.parentNode !== results) results.replaceChildren(status, list);
+    if (head.parentNode !== results) results.replaceChildren(chips, head, list);
     // the button that had the focus is gone: the focus goes to the first of the further answers, or to the last one
     const all = [...list.querySelectorAll(":scope > ol > li.hit")];
     if (goOn) (all[goOn] ?? all.at(-1))?.focus();
     goOn = 0;
+    comeBack();
   }
 
-  // How many answers are shown, and how many there are, as the filters count them: with vectors every row has a score.
-  function numberOf(found, counted, asked) {
-    const n = found.hits.length, all = asked.similar || (asked.q.trim() && counted?.among !== "matches") ? 0 : counted?.rows ?? 0;
-    if (all > n && n && (found.mode === "lexical" || !isAsked(asked))) return `${n} of ${all.toLocaleString("en")} answers`;
-    const said = n ? `${n} ${n === 1 ? "answer" : "answers"}` : "no answers";
-    return all > n && n ? `${said}; ${all.toLocaleString("en")} texts contain a word of the query;` : said;
+  // To the answer whose text was read.
+  function comeBack() {
+    const hit = cameBack ? document.getElementById(cameBack) : null;
+    cameBack = "";
+    if (!hit?.matches("li.hit")) return;
+    const others = hit.closest("details:not([open])");
+    if (others) others.open = true;
+    hit.focus();
+  }
+
+  // How many answers there are, as the filters count them; 0 where that is not known.
+  const counted = (facts, asked) => (asked.similar || (asked.q.trim() && facts?.among !== "matches") ? 0 : facts?.rows ?? 0);
+  // The same of the answers that are listed one after the other: with vectors every row has a score.
+  const listed = (found, facts, asked) => (found.mode === "lexical" || !isAsked(asked) ? counted(facts, asked) : 0);
+
+  // How many answers are shown, and how many there are.
+  function numberOf(found, facts, asked) {
+    const n = found.hits.length, all = counted(facts, asked);
+    if (!n) return "no answers";
+    const list = listed(found, facts, asked);
+    if (list > n) return `${n} of ${list.toLocaleString("en")} answers`;
+    const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
+    return all > n ? `${said}; ${all.toLocaleString("en")} texts contain a word of the query;` : said;
+  }
+
+  // How many answers a file has, of so many; 0: it is not known of how many.
+  function exportOf(all) {
+    return all > most ? `export the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : all ? `export all ${all.toLocaleString("en")}` : `export up to ${most.toLocaleString("en")}`;
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
@@ -240,7 +281,7 @@ function search(view) {
   function nothing(found, asked) {
     const ways = widen(asked);
     return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
-      asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and vectors")) : null,
+      asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and meaning")) : null,
       !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, exact(found.nothing.hint)) : null);
   }
 
@@ -257,10 +298,12 @@ function search(view) {
   field.addEventListener("blur", settle);
   form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q}), settle()));
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
+  order.addEventListener("change", () => change({sort: order.value}));
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");
   if (index?.tagName === "SELECT") index.addEventListener("change", () => location.assign(url({...state, index: index.value, f: []}, null)));
-  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), ask()));
+  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
+  rememberOpened(results);
   walkByKeys(field, results);
   if (!state.q && !state.similar) field.focus();
   ask();
@@ -269,16 +312,26 @@ function search(view) {
 // The slider from words to vectors, in place of the list to choose from.
 function addSlider(form, choose) {
   const list = form.elements.namedItem("mix").closest("label");
-  const range = make("input", {type: "range", min: 0, max: 10, step: 1, id: "mix", "aria-label": "balance between words and vectors"});
+  const range = make("input", {type: "range", min: 0, max: 10, step: 1, id: "mix", "aria-label": "balance between exact words and meaning"});
   const auto = make("button", {type: "button", "aria-pressed": "true", onclick: () => choose("auto")}, "auto");
-  const said = () => (range.value === "0" ? "words only" : range.value === "10" ? "vectors only" : `vectors ${range.value}0 %`);
+  const said = () => (range.value === "0" ? "exact words only" : range.value === "10" ? "meaning only" : `meaning ${range.value}0 %`);
   range.addEventListener("change", () => choose(range.value));
   range.addEventListener("input", () => range.setAttribute("aria-valuetext", said()));
-  list.replaceWith(make("div", {class: "mix"}, make("span", {}, "words"), range, make("span", {}, "vectors"), auto));
+  list.replaceWith(make("div", {class: "mix"}, make("span", {}, "exact words"), range, make("span", {}, "meaning"), auto));
   return (mix) => {
     auto.setAttribute("aria-pressed", String(mix === "auto"));
     range.value = mix === "auto" ? 5 : mix;
     range.classList.toggle("idle", mix === "auto");
     range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
   };
+}
+
+// The link to a text is copied, so that one stays where one reads.
+function copied(link) {
+  link.textContent = "copy link to this text";
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    copy(link, link.href);
+  });
 }

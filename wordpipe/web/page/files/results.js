@@ -8,6 +8,7 @@ const PLACES = 3; // where else a text stands
 const FIELDS = 3; // in the line of an answer
 const SHORT = 60; // characters of a value in that line
 const DATE = /^\d{4}-\d\d-\d\d/;
+const TWICE = 300; // milliseconds within which a second click selects a word
 const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
@@ -48,7 +49,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const place = placeOf(hit);
   const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
   const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
-  const node = make("li", {class: "hit", tabindex: "-1"});
+  const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
   let whole = false;
@@ -67,14 +68,16 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
     if (opened && !panel.childElementCount) panel.replaceChildren(drawWhy(await act.why(hit)));
   };
   why.addEventListener("click", open);
-  node.open = open;
 
   const isTitled = title.some(([piece]) => piece.trim()), page = act.read(hit), to = hit.link ?? page;
+  const link = isTitled && to === page ? make("a", {href: page}, marked(cutPieces(title, TITLE), TITLE)) : make("a", {href: page}, "read");
+  openByClick(body, link);
+  node.open = () => link.click();
   const quote = make("button", {type: "button", title: "copy the passage and its place", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, hit.link ?? place].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the words of the query") : null,
-      isTitled ? make("h2", {class: "title", dir: "auto"}, make("a", {href: to}, marked(cutPieces(title, TITLE), TITLE))) : null,
+      isTitled ? make("h2", {class: "title", dir: "auto"}, to === page ? link : make("a", {href: to}, marked(cutPieces(title, TITLE), TITLE))) : null,
       saysMore ? body : null,
       make("div", {class: "foot"},
         drawAbout(hit, passage, place, largest, act),
@@ -82,7 +85,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
           why,
           passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
           quote,
-          isTitled && to === page ? null : make("a", {href: page}, "read"),
+          isTitled && to === page ? null : link,
         ),
       ),
       panel,
@@ -93,6 +96,15 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
     ].filter(Boolean),
   );
   return node;
+}
+
+// A click on a passage opens its text, but none that selects: a word by two clicks, or more of it by a movement.
+function openByClick(body, link) {
+  let timer = 0;
+  body.addEventListener("click", (event) => {
+    clearTimeout(timer);
+    if (event.detail === 1 && getSelection().isCollapsed && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey)) timer = setTimeout(() => link.click(), TWICE);
+  });
 }
 
 // The line of an answer: where it stands and its best fields; it opens a list of all fields, if there are any.
@@ -177,7 +189,7 @@ function cutPieces(pieces, most) {
   return cut;
 }
 
-// ↓ ↑ from the field through the answers, Enter for why, Escape back to the field.
+// ↓ ↑ from the field through the answers, Enter for the text, Escape back to the field, and out of it: it erases nothing.
 export function walkByKeys(field, list) {
   const all = () => [...list.querySelectorAll("li.hit")].filter((one) => one.offsetParent !== null);
   const move = (step) => {
@@ -198,7 +210,7 @@ export function walkByKeys(field, list) {
     else if (event.key === "ArrowUp" && inHits) move(-1);
     else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
     else if (event.key === "Escape" && inHits) field.focus();
-    else if (event.key === "Escape" && at === field && field.value) (field.value = ""), field.dispatchEvent(new Event("input", {bubbles: true}));
+    else if (event.key === "Escape" && at === field) field.blur();
     else return;
     event.preventDefault();
   });

@@ -1,4 +1,4 @@
-// What is asked, as it stands in the URL: q, or similar (a row) or similar_id (of a record), index, k, mix, docs, where, f, and what weighs the rows (newer_better,
+// What is asked, as it stands in the URL: q, or similar (a row) or similar_id (of a record), index, k, mix, docs, sort, where, f, and what weighs the rows (newer_better,
 // half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
@@ -12,7 +12,7 @@ export function read(search) {
   return {
     q: given.get("q") ?? "", similar: given.get("similar_id") ? `${ID}${given.get("similar_id")}` : given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
-    docs: given.get("docs") === "1", where: given.get("where") ?? "", f: chosen(given.get("f")),
+    docs: given.get("docs") === "1", sort: given.get("sort") ?? "", where: given.get("where") ?? "", f: chosen(given.get("f")),
     weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
   };
 }
@@ -40,6 +40,7 @@ export function url(state, only) {
   if (state.k !== K) given.set("k", state.k);
   if (state.mix !== "auto") given.set("mix", state.mix);
   if (state.docs) given.set("docs", "1");
+  if (state.sort) given.set("sort", state.sort);
   if (state.where) given.set("where", state.where);
   if (state.f.length) given.set("f", JSON.stringify(state.f));
   for (const [name, value] of Object.entries(state.weighed)) given.set(name, value);
@@ -52,13 +53,20 @@ export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
   if (state.similar.startsWith(ID)) return ["./similar", {...params, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...params, row: state.similar}];
-  return ["./search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...mixed(state.mix), ...state.weighed, ...more}];
+  return ["./search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
 // The address of as many answers as the server gives, in a format.
 export function exported(path, params, most, format) {
   const given = Object.entries({...params, k: most, format, passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
   return `${path}?${new URLSearchParams(given)}`;
+}
+
+// The name of that file: the index, what is asked, and the day.
+export function fileName(state, form) {
+  const asked = state.similar ? `like ${state.similar}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
+  const parts = [state.index === "*" ? "all" : state.index, asked, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
+  return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60)).filter(Boolean).join("_")}.${form}`;
 }
 
 // From words (0) to vectors (10).
