@@ -84,6 +84,7 @@ def test_what_needs_vectors_is_refused_with_the_way_to_some(asked, index):
     [
         ["doctor", "{}"], ["duplicates", "{}"], ["export", "{}", "--to", "npy", "-o", "x.npy"],
         ["export", "{}", "--to", "sentence-transformers", "-o", "x"], ["query", "{}", "sea", "--mode", "dense"],
+        ["map", "{}", "-o", "x"],
     ],
 )  # fmt: skip
 def test_commands_for_vectors_say_that_there_are_none(command, index, cli, here):
@@ -94,9 +95,7 @@ def test_commands_for_vectors_say_that_there_are_none(command, index, cli, here)
     assert [*here.iterdir()] == []
 
 
-@pytest.mark.parametrize(
-    "command", [["cluster", "{}", "-o", "x"], ["map", "{}", "-o", "x"], ["embed", "{}", "{}", "-o", "x"]]
-)
+@pytest.mark.parametrize("command", [["cluster", "{}", "-o", "x"], ["embed", "{}", "{}", "-o", "x"]])
 def test_other_commands_refuse_it_by_its_kind(command, index, cli, here):
     found = cli(*(one.format(index) for one in command))
     assert found.code == 4
