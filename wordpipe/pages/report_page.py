@@ -83,7 +83,8 @@ def _lead(pipeline: ReportedPipeline) -> str:
     said = ", ".join(f'<span class="state {name}">{count} {name}</span>' for name, count in states if count)
     said += f", {counted(len(pipeline.missing), 'stages')} not made" if pipeline.missing else ""
     warnings = sum(len(one.manifest.get("warnings", ())) for one in artifacts)
-    head = f"{shown(plain_words(artifacts), 900)} {head}".strip()
+    said_first = " ".join(f"{_named(name)} {shown(sentence)}" for name, sentence in plain_words(artifacts))
+    head = f"{said_first} {head}".strip()
     return f"{head} {said}; {counted(warnings, 'warnings') if warnings else 'no warnings'}."
 
 

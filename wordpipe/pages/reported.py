@@ -7,6 +7,7 @@ from typing import Any
 from wordpipe.pages.drawings import is_number
 from wordpipe.wording import counted, human_bytes, human_count
 
+_MOST_SENTENCES = 6
 _RISE = 0.02  # of the lowest held-out loss: what lies above it is no noise
 
 
@@ -75,9 +76,9 @@ class ReportedPipeline:
     notes: Sequence[str] = ()
 
 
-def plain_words(artifacts: Sequence[ReportedArtifact]) -> str:
-    """Return what a pipeline was made from and what it does, in sentences without terms of the field."""
-    said = []
+def plain_words(artifacts: Sequence[ReportedArtifact]) -> list[tuple[str, str]]:
+    """Return what a pipeline was made from and what it does, without terms of the field: name of an artifact, its sentence."""
+    said = list[tuple[str, str]]()
     for one in artifacts:
         counts, metrics = one.manifest.get("counts", {}), one.manifest.get("metrics", {})
         number, read = counts.get("documents_kept"), counts.get("bytes_read")
@@ -85,17 +86,17 @@ def plain_words(artifacts: Sequence[ReportedArtifact]) -> str:
         if one.kind == "corpus" and isinstance(number, int):
             size = f" ({human_bytes(read)})" if isinstance(read, int) else ""
             files = f" from {counted(counts['sources'], 'files')}" if isinstance(counts.get("sources"), int) else ""
-            said.append(f"{one.name} has {counted(number, 'texts')}{files}{size}.")
+            said.append((one.name, f"has {counted(number, 'texts')}{files}{size}."))
         elif one.kind == "index":
             facts, texts = one.manifest.get("facts", {}), counts.get("vectors")
             how = ["by their words"] if facts.get("lexical") else []
             how += ["by their meaning"] if facts.get("dim") else []
             found = counted(texts, "texts") if isinstance(texts, int) else "texts"
-            said.append(f"{one.name} finds {found} {' and '.join(how) or 'by their words'}.")
+            said.append((one.name, f"finds {found} {' and '.join(how) or 'by their words'}."))
         elif one.manifest.get("command") == "train classifier" and is_number(right):
             of = f" of {held:,}" if isinstance(held, int) else " of the"
-            said.append(f"{one.name} gives the right label to {right:.0%}{of} texts that it did not learn from.")
-    return " ".join(said[:6])
+            said.append((one.name, f"gives the right label to {right:.0%}{of} texts that it did not learn from."))
+    return said[:_MOST_SENTENCES]
 
 
 def overfit(log: Sequence[Mapping[str, Any]]) -> str:
