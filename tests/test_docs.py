@@ -184,7 +184,7 @@ def test_the_figures_of_the_readme_are_those_of_the_results(book):
         page = path.read_text(encoding="utf-8")
         assert refreshed(page) == page, f"python -m tests.support.pages --generated {path.relative_to(ROOT)}"
         for found in book.MARK.finditer(page):
-            assert found["written"] or found["name"] == "commands", f"{path.name}: {found['name']} has no end mark"
+            assert found["written"] or found["name"] in ("commands", "readme"), f"{path.name}: {found['name']} has no end mark"
             assert not found["written"] or found["written"].strip() != "<!-- generated -->"
             assert book.filled_in(found[0]) == book.generated(found["name"], found["args"] or "")  # and never twice
 
@@ -305,6 +305,8 @@ def test_the_book_is_built_without_a_warning_and_asks_nothing_of_the_network(tmp
     for page in [*pages, *out.glob("_static/**/*.css")]:
         assert not loads.search(page.read_text(encoding="utf-8")), page
     assert "<math " in (out / "concepts" / "attention.html").read_text(encoding="utf-8")
+    assert "wordpipe search" in (out / "readme.html").read_text(encoding="utf-8")
+    assert 'role="heading"><' not in (out / "tour.html").read_text(encoding="utf-8")  # each has a level
 
 
 # ------------------------------------------------------------------------------------------------------ the package around

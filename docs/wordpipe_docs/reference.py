@@ -6,6 +6,7 @@ Every option has an anchor, `option-COMMAND-NAME`; `tests/test_docs.py` holds th
 import re
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import click
@@ -465,8 +466,14 @@ def word_rules() -> str:
     return _table(["rule", "what it does", "in a text", "found by", "switch"], rows)
 
 
+def readme() -> str:
+    """The README as a page of the book, without links to files that are in no book."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    return re.sub(r"\[([^]]+)\]\((?:CONTRIBUTING|CHANGELOG)\.md\)", r"\1", text)
+
+
 REFERENCE: dict[str, Callable[..., str]] = {
     "commands": commands, "artifacts": artifacts, "exit-codes": exit_codes, "presets": presets,
-    "word-rules": word_rules,
+    "word-rules": word_rules, "readme": readme,
 }  # fmt: skip
 """The parts of the reference, by the names that pages call them by."""
