@@ -184,7 +184,9 @@ def test_the_figures_of_the_readme_are_those_of_the_results(book):
         page = path.read_text(encoding="utf-8")
         assert refreshed(page) == page, f"python -m tests.support.pages --generated {path.relative_to(ROOT)}"
         for found in book.MARK.finditer(page):
-            assert found["written"] or found["name"] in ("commands", "readme"), f"{path.name}: {found['name']} has no end mark"
+            assert found["written"] or found["name"] in ("commands", "readme"), (
+                f"{path.name}: {found['name']} has no end mark"
+            )
             assert not found["written"] or found["written"].strip() != "<!-- generated -->"
             assert book.filled_in(found[0]) == book.generated(found["name"], found["args"] or "")  # and never twice
 
