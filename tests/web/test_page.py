@@ -328,6 +328,22 @@ def test_filters_without_a_script_are_links_that_narrow(client):
     assert not page.all("div", **{"class": "problem"})
 
 
+def test_bars_of_a_range_are_links_without_a_script(client):
+    page = get(client, q="salt", mix="0")
+    bars = [one for one in page.all("a") if one.get("aria-label", "").startswith("share ")]
+    bins = next(
+        one["bins"]
+        for one in client.get("/facets", params={"q": "salt", "index": "records"}).json()["columns"]
+        if one["name"] == "share"
+    )
+    assert [int(one["aria-label"].rsplit(": ")[-1]) for one in bars] == [one["count"] for one in bins if one["count"]]
+    narrowed = Parsed(client.get(bars[1]["href"]).text)
+    assert narrowed.all("a", **{"aria-current": "true"})  # which takes it back
+    shown = len(narrowed.all("li", **{"class": "hit"}))
+    assert 0 < shown <= int(bars[1]["aria-label"].rsplit(": ")[-1]) + 1  # the next bar begins where this one ends
+    assert len(narrowed.all("rect", **{"class": "out"})) == len(bars) - 1
+
+
 def test_several_conditions_of_an_address_are_all_true(client):
     reply = client.get("/", params=[("where", "year > 1995"), ("q", "sea & salt"), ("where", ""), ("where", "done")])
     assert str(reply.url.query, "ascii").count("where=") == 1

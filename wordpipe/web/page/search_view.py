@@ -61,6 +61,7 @@ _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
 _SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
         "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
+_BAR, _LOWEST_BAR = 100, 6  # height of the tallest bar of a range, and of the lowest
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -438,7 +439,10 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
         values |= {value: None for value in taken if isinstance(value, tuple)}
         if column["missing"] or None in taken:
             values[None] = column["missing"] or 0
-        if not (column["filter"] or taken):
+        bars = _bars(column, chosen, kept) if "bins" in column else None
+        if bars:
+            values = {value: count for value, count in values.items() if value is None or value in taken}
+        elif not (column["filter"] or taken):
             continue
         # a link for each value: chosen it is taken back
         items, names = [], {}
@@ -455,7 +459,7 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
                 tag("span", f"{count:,}", class_="count") if count is not None else None,
             ]
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
-        groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), tag("ul", items)))
+        groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), bars, tag("ul", items)))
     # a note on what is counted
     note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, ANY_OF, class_="hint")
     return tag(
@@ -464,3 +468,33 @@ def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[s
         id="filters",
         aria_label="Filters",
     )
+
+
+def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) -> list[Markup]:
+    """Return the bars of a filter of numbers or dates, each a link that chooses its range, and how far the values reach."""
+    name, bins = column["name"], column["bins"]
+    others = [pair for pair in chosen if pair[0] != name or not isinstance(pair[1], tuple)]
+    ranges = [value for own, value in chosen if own == name and isinstance(value, tuple)]
+    largest, bars = max(1, *(one["count"] for one in bins)), list[Markup]()
+    for place, one in ((place, one) for place, one in enumerate(bins) if one["count"]):
+        tall = max(_LOWEST_BAR, _BAR * one["count"] / largest)
+        is_out = bool(ranges) and (one["from"], one["to"]) not in ranges
+        said = f"{cut(name)} {_end(one['from'])} to {_end(one['to'])}: {one['count']:,}"
+        link = url(**kept, f=json.dumps([*others, (name, (one["from"], one["to"]))], ensure_ascii=False))
+        bars.append(tag(
+            "a", tag("title", said), tag("rect", x=place, y=0, width=1, height=_BAR, class_="all"),
+            tag("rect", x=f"{place + 0.05:g}", y=f"{_BAR - tall:.1f}", width="0.9", height=f"{tall:.1f}",
+                class_="out" if is_out else None),
+            href=link, aria_label=said,
+        ))  # fmt: skip
+    ends = [tag("span", tag("bdi", _end(column[end]))) for end in ("least", "largest")]
+    return [
+        tag("svg", bars, viewBox=f"0 0 {len(bins)} {_BAR}", preserveAspectRatio="none", class_="bars"),
+        tag("p", ends, class_="reach"),
+    ]
+
+
+def _end(value: Any) -> str:
+    """Return an end of a range of a filter: of a time its day, of a fraction four digits."""
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    return f"{value:.4g}" if is_fraction else str(value)[: 10 if isinstance(value, str) else None]
