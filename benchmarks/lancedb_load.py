@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+import wordpipe
 
 ASKED, K = 100, 10
 
 
 def rows_of(sentences: Path) -> pa.Table:
-    """All rows of the artifact; LanceDB wants vectors of one length, which its Parquet says once in the manifest."""
-    table = pa.concat_tables([pq.read_table(part) for part in sorted(sentences.glob("sentences-*.parquet"))])
-    vectors = table.column("vector").combine_chunks()
-    width = len(vectors.values) // len(vectors)
-    fixed = pa.FixedSizeListArray.from_arrays(vectors.values, width)
-    return table.set_column(table.schema.get_field_index("vector"), "vector", fixed)
+    """All rows of the artifact, with vectors as lists of one length, as LanceDB wants vectors."""
+    with wordpipe.open(sentences, "sentences") as opened:
+        return opened.batches().read_all()
 
 
 def main(given: list[str] | None = None) -> int:

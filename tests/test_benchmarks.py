@@ -367,8 +367,19 @@ def test_the_sizes_of_a_text_are_measured_stage_by_stage(tmp_path):
     (tmp_path / "index" / "rows").hardlink_to(tmp_path / "corpus" / "corpus-00000.parquet")
     (tmp_path / "index" / "own").write_bytes(b"123")
     assert [sizes.added(tmp_path / "index", known), sizes.added(tmp_path / "index", known)] == [3, 0]
+    before = {"mb": 1, "lines": [found | {"seconds": 9.0, "disk_bytes": 1}]}
+    kept = sizes.with_disk_of(before, {"lines": [found], "times_the_text": 5.0})
+    assert kept == {"mb": 1, "lines": [found | {"seconds": 9.0}], "times_the_text": 5.0}
     with pytest.raises(SystemExit, match="exit code 3"):
         sizes.stage(tmp_path, "other", "ingest nowhere.txt", known)
+
+
+def test_the_questions_of_a_collection_have_their_right_answers(tmp_path):
+    stores = benchmark("stores")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "7", "text": "how  do\\nbees"}\n{"_id": "8", "text": "tides"}\n')
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n7\ta\t1\n8\tb\t0\n7\tc\t2\n")
+    stores.questions(tmp_path, tmp_path / "questions.tsv")
+    assert (tmp_path / "questions.tsv").read_text() == "how do bees\ta\nhow do bees\tc\n"
 
 
 def test_pages_of_pdf_are_counted_for_every_side_and_slow_files_are_named(tmp_path, monkeypatch):

@@ -62,7 +62,9 @@ def how_long() -> str:
             [f"`{line['command'].partition(' {text}')[0].removesuffix(' corpus')}`", f"{least:.0f} s", *times, disk]
         )
     total = sum(line["seconds"] for line in found["lines"])
-    rows.append(["all", f"{total:.0f} s", *(_duration(total * size / mb) for size in (_GB, 5 * _GB)), ""])
+    disk = sum(line["disk_bytes"] for line in found["lines"]) / 1e9 * _GB / mb
+    times = [_duration(total * size / mb) for size in (_GB, 5 * _GB)]
+    rows.append(["all", f"{total:.0f} s", *times, f"{disk:.1f} GB"])
     return table(["", f"{mb:.0f} MB, measured", "1 GB", "5 GB", "disk for 1 GB"], rows)
 
 
@@ -77,8 +79,9 @@ def how_long_memory() -> str:
     most = max(found["lines"], key=lambda line: line["peak_memory_bytes"])
     memory = most["peak_memory_bytes"] / 1e9
     text = (
-        f"`{most['command'].split(' --')[0]}` needed the most memory of these commands, {memory:.1f} GB. A query from the "
-        f"shell takes {found['query']['seconds']:g} s, including the start of the program. {source('sizes', found=found)}"
+        f"All artifacts together take {found['times_the_text']:.1f} times the text on the disk; files that they share count "
+        f"once. `{most['command'].split(' --')[0]}` needed the most memory of these commands, {memory:.1f} GB. A query from "
+        f"the shell takes {found['query']['seconds']:g} s, including the start of the program. {source('sizes', found=found)}"
     )
     return textwrap.fill(text, 124, break_on_hyphens=False, break_long_words=False)
 
