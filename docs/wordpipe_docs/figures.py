@@ -79,7 +79,7 @@ def how_long_memory() -> str:
     most = max(found["lines"], key=lambda line: line["peak_memory_bytes"])
     memory = most["peak_memory_bytes"] / 1e9
     text = (
-        f"All artifacts together take {found['times_the_text']:.1f} times the text on the disk; files that they share count "
+        f"All artifacts together take {found['times_the_text']:g} times the text on the disk; files that they share count "
         f"once. `{most['command'].split(' --')[0]}` needed the most memory of these commands, {memory:.1f} GB. A query from "
         f"the shell takes {found['query']['seconds']:g} s, including the start of the program. {source('sizes', found=found)}"
     )
