@@ -58,7 +58,7 @@ def written(page: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("source-read", _fill_in)
-    app.connect("html-page-context", _name_levels, priority=900)  # after the theme
+    app.connect("html-page-context", _open_to_all, priority=900)  # after the theme
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -67,10 +67,11 @@ def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = filled_in(source[0])
 
 
-def _name_levels(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Give the headings of the list of pages a level, which Sphinx leaves out and readers of screens need."""
+def _open_to_all(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Mend what stops readers of screens: headings without a level in the list of pages, headers of tables without a text."""
     levelled = 'role="heading" aria-level="2"'
     context["furo_navigation_tree"] = context["furo_navigation_tree"].replace('role="heading"', levelled)
+    context["body"] = context.get("body", "").replace('<th class="head"><p></p></th>', "<td></td>")
 
 
 def _inline(writer: HTML5Translator, node: nodes.math) -> None:
