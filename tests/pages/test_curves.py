@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed"),
 ]
 
-COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728")  # matplotlib's own, in their order
+COLOURS = ("#0b4fa8", "#9a4a08", "#2f7d4f", "#8a3d8f")  # of the curves, in their order
 
 
 def pixels(png):
@@ -48,6 +48,14 @@ def test_the_same_logs_give_the_same_bytes(form, monkeypatch):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
         assert draw_curves([made_log("a"), made_log("b", floor=3.0)], form=form) == first
         assert mpl.rcParams["font.size"] == 30.0
+
+
+def test_every_colour_of_an_svg_has_one_for_a_dark_theme():
+    svg = draw_curves([made_log(f"run {number}") for number in range(9)], form="svg").decode()
+    drawn, _, rules = svg.partition("<style>@media (prefers-color-scheme: dark)")
+    used = set(re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", drawn))
+    assert len(used) > 15
+    assert all(f'[style*="{one}"]' in rules for one in used)
 
 
 def words_of(svg):

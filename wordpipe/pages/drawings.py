@@ -13,8 +13,17 @@ from wordpipe.pages.markup import shown
 from wordpipe.wording import human_count
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_PAPER, _INK, _SOFT, _LINE = "#fffff8", "#1c1b19", "#625f59", "#dcd9cd"  # as on the page of `serve`
+_CURVES = ("#0b4fa8", "#9a4a08", "#2f7d4f", "#8a3d8f", "#a31d2b", "#5b6770")
+_IN_THE_DARK = {
+    _PAPER: "#15161a", _INK: "#ecebe6", _SOFT: "#a3a19a", _LINE: "#33343a",
+    **dict(zip(_CURVES, ("#8ec1ff", "#f0a668", "#7fcf9b", "#d9a3dd", "#ff9c9c", "#b3bcc4"), strict=True)),
+}  # fmt: skip
 _STYLE: Any = {
-    "font.size": 8.5, "text.parse_math": False, "axes.grid": True, "axes.titlelocation": "left",
+    "figure.facecolor": _PAPER, "axes.facecolor": _PAPER, "savefig.facecolor": _PAPER, "legend.facecolor": _PAPER,
+    "text.color": _INK, "axes.labelcolor": _SOFT, "axes.titlecolor": _INK, "xtick.color": _SOFT, "ytick.color": _SOFT,
+    "axes.edgecolor": _LINE, "grid.color": _LINE, "legend.edgecolor": _LINE, "axes.spines.top": False,
+    "axes.spines.right": False, "font.size": 8.5, "text.parse_math": False, "axes.grid": True, "axes.titlelocation": "left",
     "svg.hashsalt": "wordpipe",  # names of clip paths are random without it
 }  # fmt: skip
 _ROW = 64  # pixels of a row of the flow; in report/page.css too
@@ -55,7 +64,7 @@ def draw_curves(
         loss, lr = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         # each run: its losses above, its learning rate below
         for number, run in enumerate(runs):
-            colour, end = f"C{number}", "" if run["finished"] else ", not finished"
+            colour, end = _CURVES[number % len(_CURVES)], "" if run["finished"] else ", not finished"
             rows = [row for row in run["log"] if row[column] >= start]
             for split, what, line in (("train", "", "-"), ("valid", ": held-out text", "o--")):
                 points = [(row[column], row["loss"]) for row in rows if row["split"] == split]
@@ -65,7 +74,7 @@ def draw_curves(
             lr.plot([row[column] for row in rows], [row["lr"] for row in rows], color=colour)
         # what is the same for all: the loss of frequencies alone, titles and axes
         for entropy in sorted({run["unigram_entropy"] for run in runs} - {None}):
-            loss.axhline(entropy, color="grey", linestyle=":", label=f"unigram entropy {entropy:.2f}")
+            loss.axhline(entropy, color=_SOFT, linestyle=":", label=f"unigram entropy {entropy:.2f}")
         loss.set_title("loss, nats per target")
         loss.legend()
         lr.set_title("learning rate")
@@ -75,7 +84,17 @@ def draw_curves(
         lr.xaxis.set_major_formatter(EngFormatter(sep=""))
         file = BytesIO()
         figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else None)
-    return file.getvalue()
+    return _dark_too(file.getvalue()) if form == "svg" else file.getvalue()
+
+
+def _dark_too(svg: bytes) -> bytes:
+    """Return an SVG of matplotlib that changes its colours where the reader's theme is dark."""
+    rules = "".join(
+        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
+        for light, dark in _IN_THE_DARK.items() for kind in ("fill", "stroke")
+    )  # fmt: skip
+    style = f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
+    return svg.replace(b"</svg>", f"{style}\n</svg>".encode())
 
 
 def sparkline_of(values: Sequence[float | None], width: int = 40) -> str:
