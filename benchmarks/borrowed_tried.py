@@ -88,9 +88,8 @@ def tokens(benches: dict[str, Bench], encoder: TextEncoder) -> dict[str, Any]:
         made = Retriever(side.table, bench.lexical, UNMEASURED, LEARNED_ELSEWHERE)
         hits = [one.hits.first(AGAIN) for one in made.find(asked, side.queries, 100)]
         rng = np.random.default_rng(0)
-        alike = maxsim(encoder, asked, hits, bench.collection.passages)
-        rare = maxsim(encoder, asked, hits, bench.collection.passages, rare=True)
-        sides = {"alike": alike, "rare more": rare, "control": [rng.permutation(values) for values in alike]}
+        alike, rare_more = maxsim(encoder, asked, hits, bench.collection.passages)
+        sides = {"alike": alike, "rare more": rare_more, "control": [rng.permutation(values) for values in alike]}
         for name, similar in sides.items():
             for weight in WEIGHTS:
                 scores = kinds[name].setdefault(f"b = {weight}", {})

@@ -244,7 +244,7 @@ def of_search(folders: Sequence[Path], contexts: dict[str, TextEncoder]) -> dict
             side, asked = bench.sides["static"], bench.collection.questions
             made = Retriever(side.table, bench.lexical, side.agreement)
             hits = [one.hits.first(AGAIN) for one in made.find(asked, side.queries, 100)]
-            similar = maxsim(encoder, asked, hits, bench.collection.passages)
+            similar = maxsim(encoder, asked, hits, bench.collection.passages).alike
             for weight in WEIGHTS:
                 again[str(weight)][key] = bench.figures(ordered_anew(hits, similar, weight))
         found[name] = {

@@ -1,6 +1,7 @@
 """benchmarks/data_limited.py: MaxSim, the choice of shares, and both judgements from end to end with small encoders."""
 
 import json
+import math
 from importlib import import_module
 from pathlib import Path
 
@@ -31,12 +32,17 @@ def test_maxsim_is_that_of_a_slow_twin(encoder) -> None:
     bench = import_module("peers.maxsim")
     found = [Hits(np.array([2, 0, 4]), np.array([3, 2, 1], np.float32)), Hits(np.array([1]), np.ones(1, np.float32))]
     similar = bench.maxsim(encoder, TEXTS[:2], found, TEXTS)
-    for text, hits, values in zip(TEXTS, found, similar, strict=False):
-        for row, value in zip(hits.rows.tolist(), values.tolist(), strict=True):
+    has = {text: set(text.split()) for text in TEXTS}  # all texts but the fourth are answers
+    for text, hits, values, rare in zip(TEXTS, found, similar.alike, similar.rare_more, strict=False):
+        for row, value, weighed in zip(hits.rows.tolist(), values.tolist(), rare.tolist(), strict=True):
             asked, read = bench.states_of(encoder, text), bench.states_of(encoder, TEXTS[row])
             assert len(asked.tokens) == len(encoder.parts(text).spans) - 2  # without [CLS] and [SEP]
             best = [max(float(one @ other) for other in read.vectors) for one in asked.vectors]
             assert value == pytest.approx(sum(best) / len(best), abs=1e-6)
+            counts = [sum(token in has[TEXTS[number]] for number in (0, 1, 2, 4)) for token in asked.tokens]
+            weights = [math.log(1 + 4 / (1 + count)) for count in counts]
+            mean = sum(a * b for a, b in zip(best, weights, strict=True)) / sum(weights)
+            assert weighed == pytest.approx(mean, abs=1e-6)
 
 
 def test_maxsim_moves_answers_by_its_weight() -> None:

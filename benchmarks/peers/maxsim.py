@@ -40,25 +40,33 @@ def ordered_anew(found: Sequence[Hits], similar: Sequence[npt.NDArray[np.float64
     return answers
 
 
-def maxsim(
-    encoder: TextEncoder, questions: Sequence[str], found: Sequence[Hits], texts: Sequence[str], *, rare: bool = False
-) -> list[Scores]:
-    """Of every question and answer the mean over the question's tokens of the best cosine with a token of the text, (R,).
+class Similar(NamedTuple):
+    """Of each of Q questions the similarity of its answers, (R,): every token of the question alike, or rare ones more."""
+
+    alike: list[Scores]
+    rare_more: list[Scores]
+
+
+def maxsim(encoder: TextEncoder, questions: Sequence[str], found: Sequence[Hits], texts: Sequence[str]) -> Similar:
+    """Return of every question and answer the mean over the question's tokens of the best cosine with a token of the text.
+
+    A rare token is one that few of the texts of all answers have.
 
     Args:
         encoder: whose pooling is a mean.
         questions: Q of them.
         found: their answers, rows of `texts`.
         texts: all texts.
-        rare: a token of the question counts the more, the fewer of the answers' texts have it.
     """
     rows = sorted({row for hits in found for row in hits.rows.tolist()})
     states = {row: states_of(encoder, texts[row]) for row in rows}
     asked = [states_of(encoder.for_queries, text) for text in questions]
     counts = Counter(token for one in states.values() for token in set(one.tokens))
-    similar = []
+    similar = Similar([], [])
     for own, hits in zip(asked, found, strict=True):
-        weights_T = np.array([math.log1p(len(rows) / (1 + counts[token])) if rare else 1.0 for token in own.tokens])
+        weights_T = np.array([math.log1p(len(rows) / (1 + counts[token])) for token in own.tokens])
         best_RT = np.array([(own.vectors @ states[row].vectors.T).max(axis=1) for row in hits.rows.tolist()])
-        similar.append(best_RT.reshape(-1, len(weights_T)) @ weights_T / weights_T.sum())
+        best_RT = best_RT.reshape(-1, len(weights_T)).astype(np.float64)
+        similar.alike.append(best_RT.mean(axis=1))
+        similar.rare_more.append(best_RT @ weights_T / weights_T.sum())
     return similar
