@@ -292,7 +292,7 @@ def test_related_is_half_of_the_words_by_idf(built):
 
 
 def test_a_quiet_line_parts_near_answers_from_the_others(index, cli, serving):
-    line = "— less related: less than half of the words of the query —"
+    line = "— less related: less than half of the query, where rare words count more —"
     shown = cli("query", index, "salt water boiler", "--format", "plain").out.splitlines()
     scores = [one[:6] for one in shown if one[:1].isdigit()]
     at = shown.index(line)

@@ -715,10 +715,27 @@ def test_ids_and_places_are_copied(see):
     assert page.evaluate("navigator.clipboard.readText()") == shown
     hit.get_by_role("button", name="copy", exact=True).first.click()
     until(page, "document.querySelector('.actions button:nth-of-type(3)').innerText === 'copied'")
-    title, passage, place = page.evaluate("navigator.clipboard.readText()").split("\n")
+    title, passage, place, address = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert hit.locator(".title").first.inner_text() == title
     assert hit.locator("p.text").first.inner_text() == passage
     assert hit.locator(".copy.place").first.inner_text() == place
+    page.goto(address)
+    assert page.locator("h1").first.inner_text() == title
+
+
+@pytest.mark.slow
+def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
+    page = see(color_scheme="dark").go("/?q=salt")
+    page.wait_for_selector(HITS)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    today = page.evaluate("new Date().toLocaleDateString('sv')")
+    assert page.locator(".paper").inner_text() == f"salt · wordpipe · {today} · {page.url}"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 27, 25)"
+    said = page.evaluate("document.querySelector('#results li.hit').innerText")
+    place = page.locator(".copy.place").first.text_content()
+    assert said.count(place.split("/")[-1]) == 1, said
+    assert not page.locator(".export, .actions, .options, nav").filter(visible=True).count()
 
 
 @pytest.mark.oracle

@@ -14,7 +14,7 @@ from wordpipe.web.page.reading_view import text_url
 from wordpipe.wording import place_of_hit
 
 PASSAGE = 320  # characters shown of a hit
-LESS_RELATED = "less related: less than half of the words of the query"  # as in results.js
+LESS_RELATED = "less related: less than half of the query, where rare words count more"  # as in results.js
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line

@@ -20,6 +20,7 @@ if (back) goBack(back);
 const own = document.querySelector("article.reading a[rel=bookmark]");
 if (own) copied(own);
 play();
+signPaper();
 
 function search(view) {
   const form = view.querySelector("#form"), field = form.elements.namedItem("q");
@@ -324,6 +325,13 @@ function addSlider(form, choose) {
     range.classList.toggle("idle", mix === "auto");
     range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
   };
+}
+
+// Paper says what is on it, the day, and the address.
+function signPaper() {
+  const line = make("p", {class: "paper"});
+  document.querySelector("footer").before(line);
+  addEventListener("beforeprint", () => (line.textContent = [document.title, new Date().toLocaleDateString("sv"), location.href].join(" · ")));
 }
 
 // The link to a text is copied, so that one stays where one reads.
