@@ -232,7 +232,7 @@ def static_speed() -> str:
     ]  # fmt: skip
     kept = min(one["kept"] for one in found["directions"])
     text = (
-        "Processor time of all threads. Threads of torch wait by spinning, which costs the more the busier the machine is. "
+        "Processor time of all threads. "
         f"The directions keep {kept:.1%} of the squared length that those of ARPACK keep. "
         f"{source('static_speed', found=found)}"
     )

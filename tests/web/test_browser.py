@@ -303,6 +303,7 @@ def test_what_is_chosen_stands_above_the_answers_and_lists_keep_their_order(see,
         until(page, "document.querySelector('.chip')?.innerText.startsWith('kind: kind 25 ×')")
         until(page, "document.querySelectorAll('#filters section:first-of-type li').length === 30")  # still opened
         assert page.evaluate(names)[:9] == ["kind 25", *before]
+        until(page, "document.querySelector('#results').getAttribute('aria-busy') !== 'true'")
         assert violations(page) == []
         page.get_by_role("button", name="fewer values").click()
         page.locator("#filters section", has_text="size").locator("label").first.click()

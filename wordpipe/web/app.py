@@ -137,8 +137,11 @@ class Application:
         except (WordpipeError, Refused) as error:
             reply = error_reply(error)
             headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-            headers |= {"Refresh": "2"} if reply.status_code == 503 else {}
-            text = self._page.refused(json.loads(bytes(reply.body)), "../")
+            found = json.loads(bytes(reply.body))
+            if reply.status_code == 503:
+                headers["Refresh"] = "2"
+                found = {"error": {"message": "the map is being drawn; this page opens it by itself"}}
+            text = self._page.refused(found, "../")
             return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
 
     async def static(self, request: Request) -> Response:

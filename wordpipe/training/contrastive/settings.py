@@ -26,8 +26,8 @@ LEAST_STEPS = 200
 
 On 1,000 texts of each of four collections (Cranfield, CISI, NPL, CACM) `train static` found with 25, 50, 100 and 200 steps by
 vectors 36.7, 36.7, 37.2 and 38.2 (nDCG@10), and on Cranfield and CISI the loss on held-out neighbours still fell at the end;
-on 300 texts 42.3, 42.5, 42.9 and 42.6, on 100 texts 55.6, 56.5, 56.1 and 55.5. So an early end would lose where there is
-enough to measure it by, and below 400 texts there are no held-out neighbours."""
+on 300 texts 42.3, 42.5, 42.9 and 42.6, on 100 texts 55.6, 56.5, 56.1 and 55.5. One draw, no intervals:
+an early end seems to lose where there is enough to measure it by, and below 400 texts there are no held-out neighbours."""
 
 _FINISH = ("number_weight", "punctuation_weight", "piece_weight", "negation_weight")
 

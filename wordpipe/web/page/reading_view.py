@@ -66,7 +66,7 @@ async def reading_view(
         like_status, near = await ask(
             "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
         )
-        like = _like(_of_others(near["hits"], found["doc_id"]), index, root) if like_status == 200 else None
+        like = _like(_of_others(near["hits"], found["doc_id"]), index, asked, root) if like_status == 200 else None
     label = f"← back to the {'answers' if asked else 'search'}"
     back = tag("p", tag("a", label, href=url(root, q=asked, index=index), class_="back"), class_="links")
     shown = tag(
@@ -181,8 +181,8 @@ def _of_others(hits: Sequence[Mapping[str, Any]], doc_id: str) -> list[Mapping[s
     return [hit for hit in hits if first.get(hit["doc_id"]) is hit][:_LIKE]
 
 
-def _like(hits: Sequence[Mapping[str, Any]], index: str, root: str) -> Markup | None:
-    """Return the list of texts that are similar to a text; nothing where there are none."""
+def _like(hits: Sequence[Mapping[str, Any]], index: str, asked: str, root: str) -> Markup | None:
+    """Return the texts that are similar to a text, each with the way back to the answers; nothing where there are none."""
     items = []
     for hit in hits:
         text = str(hit["text"])
@@ -190,7 +190,7 @@ def _like(hits: Sequence[Mapping[str, Any]], index: str, root: str) -> Markup | 
         name = str(hit.get("title") or "") or place_of_hit(hit) or f"row {hit['row']}"
         items.append(
             tag(
-                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, "", root)),
+                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, asked, root)),
                 tag("p", tag("bdi", " ".join(beginning.split())), class_="hint"),
             )
         )  # fmt: skip
