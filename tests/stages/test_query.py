@@ -367,6 +367,7 @@ def test_without_any_vector_words_answer(rare, mode, per_document):
 
 def test_with_some_vectors_both_answer(rare):
     rare.artifact.manifest.facts["lexical"] |= {"mode": "dense", "agreement": 0.35}
+    rare.__dict__.pop("_agreement", None)  # which an open index reads once
     text = f"{RARE} water"
     (answer,) = rare.query_all([text], 9, QueryOptions(explain=True, feedback=0))
     assert answer.mode == "hybrid"
@@ -381,6 +382,7 @@ def test_where_words_found_best_they_answer_alone_but_for_queries_without_any(ra
     with wordpipe.open(built / "words") as opened:
         known = next(word for word in opened.table.words if word.isalpha() and not rare.lexical.knows(word))
     rare.artifact.manifest.facts["lexical"] |= {"mode": "lexical", "agreement": 0.4}
+    rare.__dict__.pop("_agreement", None)  # which an open index reads once
     answers = rare.query_all(["water", known], 4)
     assert [answer.mode for answer in answers] == ["lexical", "hybrid"]
     assert answers[0].hits == rare.query("water", 4, mode="lexical")
