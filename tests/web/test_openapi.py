@@ -40,7 +40,7 @@ def test_what_fits_the_document_is_answered_as_it_says(built, records, heads):
                 reply = case.call(timeout=60)
                 statuses[reply.status_code] += 1
                 said = reply.content.decode()
-                if reply.status_code == 503:  # documented
+                if reply.status_code in (202, 503):  # a notification to /mcp; documented
                     return
                 try:
                     case.validate_response(reply)

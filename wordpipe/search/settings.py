@@ -357,6 +357,8 @@ class QueryOptions(Settings):
         "omit hits with a lower score, relative to the best hit in hybrid mode; with --mode dense the score is a cosine, "
         "with --mode lexical it is BM25",
         metavar="SCORE",
+        ge=-1e9,
+        le=1e9,
     )
     explain: bool = setting(False, "show which words contributed to each score; --json shows all details")
 

@@ -480,5 +480,6 @@ def _content(known: Declared) -> Schema:
 
 
 def _error(known: Declared) -> Schema:
-    """Return the OpenAPI schema of an endpoint's errors."""
-    return {"content": {JSON: {"schema": ref((known.error or ERROR).name)}}}
+    """Return the OpenAPI schema of an endpoint's errors; a page says its errors as a page."""
+    page = {one: {"schema": TEXT} for one in known.media if one == "text/html"}
+    return {"content": {JSON: {"schema": ref((known.error or ERROR).name)}, **page}}
