@@ -14,7 +14,7 @@ pytestmark = pytest.mark.oracle
 _CASES = 25  # of each operation
 OF_WHAT_IS_SERVED = re.compile(
     # one parameter beside another one, which a URL has no schema for
-    r"the query is empty|needs row or id, not both|needs stream|needs mode|cannot be used with"
+    r"the query is empty|needs row or id, not both|needs stream|needs (another )?mode|cannot be used with"
     r"|k with explain|number of queries"
     # what an artifact has
     r"|there is no artifact named|does not support|no mask to fill|is a pair|no attention of this kind|no head with this"
