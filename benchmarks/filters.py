@@ -141,11 +141,17 @@ def facets_row(index: OpenIndex) -> dict[str, float]:
     facets, questions = made[0], [" ".join(text.split()[:4]) for text in made_texts(TIMES, 10)]
     months, labels = MONTHS[200:], LABELS[150:]
     kinds: dict[str, Callable[[int], object]] = {
-        "all rows": lambda _: facets.count(index, None, [], None, 20),
-        "under a question": lambda n: facets.count(index, None, [], questions[n], 20),
-        "under a new condition": lambda n: facets.count(index, f"rank < {500_000 + n}", [], questions[n], 20),
+        "all rows": lambda _: facets.count(index, QueryOptions(), [], None, 20),
+        "under a question": lambda n: facets.count(index, QueryOptions(), [], questions[n], 20),
+        "under a new condition": lambda n: facets.count(
+            index, QueryOptions(where=f"rank < {500_000 + n}"), [], questions[n], 20
+        ),
         "under choices": lambda n: facets.count(
-            index, None, [("month", months[n]), ("month", months[n + 9]), ("labels", labels[n])], questions[n], 20
+            index,
+            QueryOptions(),
+            [("month", months[n]), ("month", months[n + 9]), ("labels", labels[n])],
+            questions[n],
+            20,
         ),
     }
     figures = {kind: median_ms([partial(work, n) for n in range(TIMES)]) for kind, work in kinds.items()}

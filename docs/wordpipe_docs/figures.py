@@ -81,7 +81,9 @@ def how_long_memory() -> str:
     text = (
         f"All artifacts together take {found['times_the_text']:g} times the text on the disk; files that they share count "
         f"once. `{most['command'].split(' --')[0]}` needed the most memory of these commands, {memory:.1f} GB. A query from "
-        f"the shell takes {found['query']['seconds']:g} s, including the start of the program. {source('sizes', found=found)}"
+        f"the shell takes {found['query']['seconds']:g} s, including the start of the program. "
+        + (f"Times and memory are those of {found['seconds_of']}. " if "seconds_of" in found else "")
+        + source("sizes", found=found)
     )
     return textwrap.fill(text, 124, break_on_hyphens=False, break_long_words=False)
 

@@ -128,3 +128,12 @@ def test_other_bytes_are_no_vectors(tmp_path, size, named):
         pytest.raises(DamageError, match="column vector has the type"),
     ):
         read_schema(artifact, "sentences")
+
+
+def test_a_part_of_a_column_and_one_with_missing_vectors_are_read() -> None:
+    vectors = np.random.default_rng().standard_normal((9, 5)).astype(np.float32)
+    column = vector_column(vectors)
+    np.testing.assert_array_equal(matrix_of(column.slice(3, 4)), vectors[3:7])
+    assert matrix_of(column.slice(4, 0)).shape == (0, 5)
+    missing = pa.array([vectors[0].tolist(), None, vectors[2].tolist()], column.type)
+    np.testing.assert_array_equal(matrix_of(missing), vectors[[0, 2]])

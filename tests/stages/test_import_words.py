@@ -153,7 +153,17 @@ def test_show_verify_and_index_take_it(imported, tmp_path, cli):
 def test_embed_splits_by_the_pattern_and_weighs_by_rank(imported, tmp_path, cli):
     (tmp_path / "text.txt").write_text("the cat.\n\nDog, the fish!\n")
     result = cli(
-        "embed", imported, tmp_path / "text.txt", "-o", tmp_path / "s", "--transform", "none", "--sif-a", "0.5"
+        "embed",
+        imported,
+        tmp_path / "text.txt",
+        "-o",
+        tmp_path / "s",
+        "--transform",
+        "none",
+        "--sif-a",
+        "0.5",
+        "--store",
+        "float32",
     )
     assert result.code == 0, result.err
     assert "Zipf" in result.err

@@ -142,7 +142,8 @@ def _of_tensors(data: bytes) -> Iterator[tuple[str, bytes]]:
             f"{name} turned",
             save(others | {name: np.ascontiguousarray(one.T[..., :-1] if one.ndim > 1 else one[:-1])}),
         )
-        yield f"{name} not finite", save(others | {name: np.full_like(one, np.nan)})
+        if one.dtype.kind == "f":
+            yield f"{name} not finite", save(others | {name: np.full_like(one, np.nan)})
         yield f"{name} whole", save(others | {name: one.astype(np.int64)})
         yield f"{name} empty", save(others | {name: one[:0]})
     length = int.from_bytes(data[:8], "little")

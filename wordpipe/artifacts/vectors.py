@@ -51,8 +51,11 @@ def _store_of(field: pa.Field) -> str:
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
     """Return the matrix of a column of vectors, (N, D), without a copy."""
-    values: NDArray[np.float32] = vectors.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(-1, vectors.type.list_size)
+    width = vectors.type.list_size
+    inside = vectors.values.slice(vectors.offset * width, len(vectors) * width)
+    numbers = vectors.flatten() if vectors.null_count else inside  # `flatten` loads pyarrow.compute: 50 ms of a query
+    values: NDArray[np.float32] = numbers.to_numpy(zero_copy_only=False)
+    return values.reshape(-1, width)
 
 
 def vector_column(matrix_ND: NDArray[np.float32], store: Store = "float32") -> pa.Array:

@@ -153,7 +153,7 @@ def _remarks(found: dict[str, Any], old: Path, new: Path) -> list[str]:
 @click.option("--groups", type=int, default=10, metavar="N", help="Number of coloured groups, 1 to 12.  [default: 10]")
 @FORCE
 def map_(words: Path, output: Path, force: bool, verify: bool, as_json: bool, quiet: bool, **drawn: Any) -> None:
-    """Draw a map of words, or of the texts of an index, as one HTML page.
+    """Draw a map of words or of texts as one HTML page.
 
     WORDS|INDEX: a words artifact, or an index over texts with vectors.
 

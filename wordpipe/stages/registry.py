@@ -474,7 +474,7 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="duplicates", summary="Report groups of texts with nearly the same content.",
             function="wordpipe.stages.encode.cluster_duplicates:duplicates",
             terminal="wordpipe.cli.examine:duplicates", needs_mb=630),
-    Command(name="map", summary="Draw a map of words, or of the texts of an index, as one HTML page.",
+    Command(name="map", summary="Draw a map of words or of texts as one HTML page.",
             function="wordpipe.stages.examine.map:map_words", terminal="wordpipe.cli.examine:map_", needs_mb=1_140),
     Command(name="report", summary="Write a report on a whole pipeline as one HTML page.",
             function="wordpipe.pipeline.report:report_pipeline", terminal="wordpipe.cli.examine:report", needs_mb=910),
