@@ -183,7 +183,7 @@ class TestInABrowser:
         page.keyboard.press("ArrowDown")
         assert re.match(r"t1 → t0: [\d.]+", page.locator("#readout").inner_text())
         page.locator("#from button").first.focus()
-        assert page.locator("#readout").inner_text().startswith("t0 looks at:")
+        assert page.locator("#readout").inner_text().startswith("t0 attends to:")
 
     def test_words_are_joined_as_by_python_and_rollout_is_its(self, opened):
         view = a_view()
@@ -193,6 +193,7 @@ class TestInABrowser:
         page.locator('input[value="words"]').check()
         page.locator('#grid [data-layer="1"][data-head="1"]').click()
         page.locator("summary").click()
+        page.wait_for_selector("#values tbody tr")  # the table is made when it is opened
         rows = page.locator("#values tbody tr")
         found = [[float(one) for one in rows.nth(row).locator("td").all_inner_texts()] for row in range(rows.count())]
         assert np.array(found) == pytest.approx(join_words(want.weights[1, 1], number, number), abs=0.01)
