@@ -94,7 +94,8 @@ def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(servi
     waiting = client.get("/map/index")
     begun.set()
     assert (waiting.status_code, waiting.headers["Refresh"]) == (503, "2")
-    assert "the map is being drawn" in waiting.text
+    assert "not ready" in waiting.text
+    assert "this page asks again by itself" in waiting.text
 
 
 def test_a_map_is_made_once(client, monkeypatch):

@@ -140,7 +140,7 @@ class Application:
             found = json.loads(bytes(reply.body))
             if reply.status_code == 503:
                 headers["Refresh"] = "2"
-                found = {"error": {"message": "the map is being drawn; this page opens it by itself"}}
+                found["error"] |= {"message": found["error"]["what"], "hint": "this page asks again by itself"}
             text = self._page.refused(found, "../")
             return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
 
