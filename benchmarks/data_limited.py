@@ -9,8 +9,12 @@ first one began.
 
     model     masked training of 6 layers of 384 on a vocabulary of 16,000 for --minutes: weight decay 1, dropout 0.1, masks
               falling from 40 to 20 %, documents in a new order in every pass (Kim et al. 2025: text that is read many times)
-    plain     its control, asked for with --control: the same minutes with the defaults of `train mlm`
-    context   300 steps of contrast from `model` (and `plain-context` from `plain`), batches of 1,024, rate 1e-4
+              and the mean of the weights of the last tenth
+    plain     its control, asked for with --beside plain: the same minutes with the defaults of `train mlm`
+    bag       asked for with --beside bag: `model`, which also learns to say from the mean of its hidden states which tokens a
+              sequence has (Liu et al. 2023, RetroMAE-2), with the weight 0.3
+    context   300 steps of contrast from `model` (`plain-context` from `plain`, `bag-context` from `bag`), batches of
+              1,024, rate 1e-4
     static    the table of `train static`, which the transformer must beat; made on the CPU at the same time
 
 What is judged: the static encoder; the transformer; both side by side, unit([static ; g · context]); on the collections also
@@ -82,18 +86,18 @@ def parts_of(args: argparse.Namespace) -> dict[str, Part]:
     batch, pairs, steps = (32, 64, 20) if args.tiny else (2048, 1024, 300)
     mlm = f"train mlm tokens {shape} --seq-len 128 --batch-size {batch} --minutes {args.minutes} --device {args.device}"
     contrast = f"--steps {steps} --batch-size {pairs} --lr 1e-4 --device {args.device}"
+    recipe = "--weight-decay 1 --dropout 0.1 --mask-rate 0.4 --set mask_rate_end=0.2 --set average=0.1 --epochs 100"
+    beside = {"plain": "--epochs 100", "bag": f"{recipe} --set bag=0.3"}
     parts = {
         "corpus": Part("ingest {text} --documents block --first-line-title"),
         "tokens": Part(f"tokenize corpus --algorithm wordpiece --vocab-size {2000 if args.tiny else 16000}"),
         "static": Part("train static tokens --goal similarity", beside=True),
-        "model": Part(f"{mlm} --weight-decay 1 --dropout 0.1 --mask-rate 0.4 --set mask_rate_end=0.2 --epochs 100"),
+        "model": Part(f"{mlm} {recipe}"),
         "context": Part(f"train contrastive tokens --init model {contrast}"),
     }
-    if args.control:
-        parts |= {
-            "plain": Part(f"{mlm} --epochs 100"),
-            "plain-context": Part(f"train contrastive tokens --init plain {contrast}"),
-        }
+    for name in args.beside:
+        parts[name] = Part(f"{mlm} {beside[name]}")
+        parts[f"{name}-context"] = Part(f"train contrastive tokens --init {name} {contrast}")
     return parts
 
 
@@ -267,7 +271,13 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--minutes", type=float, default=8.0, help="of masked training (default 8)")
     parser.add_argument("--mb", type=float, default=100.0, help="of the text (default 100)")
-    parser.add_argument("--control", action="store_true", help="also make the control, in as many minutes again")
+    parser.add_argument(
+        "--beside",
+        nargs="*",
+        choices=["plain", "bag"],
+        default=[],
+        help="make these, too, in as many minutes again each",
+    )
     parser.add_argument("--tiny", action="store_true", help="small sizes, to exercise the script")
     parser.add_argument("--out", type=Path, default=RESULTS / "data_limited.json", metavar="JSON")
     args = parser.parse_args(given)
@@ -279,7 +289,7 @@ def main(given: list[str] | None = None) -> int:
     made = make(parts, text, args.work.absolute())
     static = opened(args.work / "static", "cpu")
     contexts: dict[str, TextEncoder] = {
-        name: opened(args.work / name, args.device) for name in ("context", "plain-context") if name in parts
+        name: opened(args.work / name, args.device) for name in parts if name.endswith("context")
     }
     sets = [path for name in SETS if (path := args.data / "sts" / name).exists()]
     folders = [path for name in COLLECTIONS if (path := args.data / "retrieval" / name).exists()]

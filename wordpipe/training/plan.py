@@ -329,7 +329,7 @@ def make_plan(settings: PretrainSettings, config: ModelConfig, *, n_blocks: int,
         seq_len=seq_len, clip=settings.clip,
         lr=settings.lr or _usual_lr(settings, config) * (MUON_LR if settings.optimiser == "muon" else 1.0),
         seed=settings.seed, label_smoothing=settings.label_smoothing,
-        average=getattr(settings, "average", 0.0),  # of an encoder-decoder
+        average=getattr(settings, "average", 0.0),
     )  # fmt: skip
 
 

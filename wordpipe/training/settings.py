@@ -409,6 +409,14 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
         "does not change", gt=0, le=0.9, option=False,
     )  # fmt: skip
 
+    bag: float = setting(
+        0.0, "weight of a second task: from the mean of its hidden states a sequence must also predict which tokens it has, "
+        "rare tokens more; 0 = no second task", ge=0, le=100, option=False,
+    )  # fmt: skip
+    average: float = setting(
+        0.0, "share of the steps, at the end of the training, over which the weights are averaged (the mean of about "
+        "ten sets of weights); 0 = use the weights of the last step", ge=0, le=1, option=False,
+    )  # fmt: skip
     pair: Literal["none", "nsp", "sop"] = setting(
         "none", "put two texts into each sequence and learn a second task; nsp: predict whether the second text "
         "follows the first text, as in BERT; sop: predict whether the two texts are swapped, as in ALBERT", expert=True,
@@ -433,6 +441,8 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
             )
         if self.teacher is not None and self.pair != "none":
             raise ValueError(f"teacher cannot be used with pair = {self.pair}, because teacher needs pair = none")
+        if self.bag and (self.teacher is not None or self.pair != "none"):
+            raise ValueError(f"bag = {self.bag:g} is a second task, and cannot be used with teacher or pair")
         given = sorted(self.model_fields_set.intersection(SHAPE) - {"n_layers"})
         if self.teacher is not None and given:
             raise ValueError(

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from wordpipe.training.recipes.data import SPLITS, Held, PairTexts, Texts
     from wordpipe.training.recipes.denoising import Denoising
     from wordpipe.training.recipes.electra import Electra, Replaced, generator_config, guesses, replaced, start_electra
-    from wordpipe.training.recipes.mlm import Distilled, MaskedPairs, pair_accuracy, start_from_teacher, student_config
+    from wordpipe.training.recipes.mlm import (
+        Distilled,
+        MaskedBags,
+        MaskedPairs,
+        bag_shares,
+        pair_accuracy,
+        start_from_teacher,
+        student_config,
+    )
     from wordpipe.training.recipes.span_corruption import SpanCorruption, random_spans
     from wordpipe.training.recipes.table import NAMES, Opened, Recipe, fresh_config, recipe_for, recipe_named, recipe_of
     from wordpipe.training.recipes.text_infilling import TextInfilling

@@ -160,6 +160,75 @@ def pair_accuracy(model: "LanguageModel", objective: MaskedPairs, blocks: Exampl
     return right / len(index)
 
 
+@dataclass(frozen=True)
+class BagTargets(Targets):
+    """Targets of masked language modelling with a bag of words: hidden tokens, and which tokens the sequence has.
+
+    Attributes:
+        ids: of the text itself, nothing hidden, (B, T), int64.
+        shares: of each position in the bag of its sequence, (B, T), float32: they add up to 1, special tokens have 0.
+        weight: of the bag beside a hidden token.
+    """
+
+    ids: Tensor = field(kw_only=True)
+    shares: Tensor = field(kw_only=True)
+    weight: float = field(kw_only=True)
+
+    def loss_sum(self, model: LanguageModel, label_smoothing: float) -> Tensor:
+        """Return the loss of hidden tokens, plus for each of them `weight` times that of the bags in the mean."""
+        assert self.positions is not None
+        hidden_BTD = model.encode(self.inputs, segments_BT=self.segments)
+        at_BKD = self.positions[..., None].expand(-1, -1, hidden_BTD.shape[2])
+        guessed = guessed_loss_sum(model, hidden_BTD.gather(1, at_BKD), self, label_smoothing)
+        counted_BT1 = (self.shares > 0)[..., None]
+        mean_BD = (hidden_BTD * counted_BT1).sum(1) / counted_BT1.sum(1).clamp_min(1)
+        surprise_BV = -torch.log_softmax(model.logits_at(mean_BD).float(), dim=1)
+        of_bags = (self.shares * surprise_BV.gather(1, self.ids)).sum()
+        return guessed + self.weight * of_bags * self.weights.sum() / len(self)
+
+
+class MaskedBags(LanguageObjective):
+    """Masked language modelling with a second task: the tokens of a sequence, from the mean of its hidden states.
+
+    A sequence's bag has each of its tokens once, with the weight log((B + 1) / (b + 1)), of B sequences in the batch and b
+    with the token; the loss is the cross-entropy of the bag and the softmax over the vocabulary.
+
+    Args:
+        masked: hides tokens.
+        weight: of the second task.
+
+    Source: Liu et al. 2023, "RetroMAE-2: Duplex Masked Auto-Encoder for Pre-training Retrieval-Oriented Language Models" (the
+    bag of words); there without weights.
+    """
+
+    def __init__(self, masked: Masked, weight: float) -> None:
+        self._masked, self.weight = masked, weight
+
+    def targets(self, rows: Rows, generator: torch.Generator, progress: float) -> BagTargets:
+        hidden = self._masked.targets(rows, generator, progress)
+        special_V = self._masked.is_special_V
+        return BagTargets(
+            **vars(hidden), ids=rows.ids_BT, shares=bag_shares(rows.ids_BT, special_V), weight=self.weight
+        )
+
+
+def bag_shares(ids_BT: Tensor, is_special_V: Tensor) -> Tensor:
+    """Return each position's share in the bag of its sequence, (B, T), float32; a repeated token shares that of one.
+
+    >>> bag_shares(torch.tensor([[0, 5, 5, 6], [0, 6, 6, 6]]), torch.arange(7) < 1).round(decimals=2).tolist()
+    [[0.0, 0.5, 0.5, 0.0], [0.0, 0.33, 0.33, 0.33]]
+    """
+    B, V = len(ids_BT), len(is_special_V)
+    count_BV = torch.zeros(B, V, device=ids_BT.device).scatter_add(
+        1, ids_BT, torch.ones_like(ids_BT, dtype=torch.float32)
+    )
+    rarity_V = (
+        torch.log((B + 1) / ((count_BV > 0).sum(0) + 1)) + 1e-3
+    )  # 0 for none, also where all sequences have the same
+    share_BT = (rarity_V * ~is_special_V)[ids_BT] / count_BV.gather(1, ids_BT)
+    return share_BT / share_BT.sum(1, keepdim=True).clamp_min(1e-9)
+
+
 TEMPERATURE = 2.0
 WEIGHTS = (5.0, 2.0, 1.0)
 """Of the teacher's guesses, of the token, of the hidden states."""
@@ -338,6 +407,8 @@ def _objective(settings: MaskedSettings, opened: Opened, device: torch.device) -
         return Distilled(masked, opened.teacher.to(device))
     if settings.pair != "none":
         return MaskedPairs(masked, settings.pair)
+    if settings.bag > 0:
+        return MaskedBags(masked, settings.bag)
     return masked
 
 
