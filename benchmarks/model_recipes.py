@@ -182,7 +182,7 @@ class Recipes(ModelBench):
             return options
         words = self.work / "words"
         if not (words / "manifest.json").exists():
-            flags = ["--unit", "token", "--dim", SHAPE["dim"], "--threads", self.threads]
+            flags = ["--unit", "token", "--dim", SHAPE["dim"], "--threads", self.threads, "--store", "float32"]
             self.wordpipe("words", "train", "word2vec", self.work / "tokens", "-o", words, *flags)
         if "init_embeddings" in options:
             return options | {"init_embeddings": words}

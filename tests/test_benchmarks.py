@@ -318,7 +318,9 @@ def test_the_evaluation_sees_the_same_words_whoever_trained(tmp_path):
     wordpipe.ingest([data / "wiki" / "train.txt"], output=tmp_path / "corpus", documents="block", valid=0.1)
     wordpipe.tokenize(tmp_path / "corpus", output=tmp_path / "tokens", algorithm="char")
     settings = {"dim": 6, "window": 2, "epochs": 1, "min_count": 1, "threads": 1}
-    wordpipe.train_word2vec(tmp_path / "tokens", output=tmp_path / "words", backend="native", **settings)
+    wordpipe.train_word2vec(
+        tmp_path / "tokens", output=tmp_path / "words", backend="native", store="float32", **settings
+    )
     table = pq.read_table(tmp_path / "words" / "words-00000.parquet")
     outputs = pq.read_table(tmp_path / "words" / "outputs-00000.parquet")
     order = np.random.default_rng(0).permutation(len(table))

@@ -317,9 +317,12 @@ TABLES: dict[str, dict[str, tuple[str, pa.Schema]]] = {
         "counts_b.parquet": ("what `tokenizer_b.json` was trained from, where there is one", COUNTS),
     },
     "words": {
-        "words-*.parquet": ("one row per word, the commonest first", words_schema(1)),
-        "outputs-*.parquet": ("the output vectors, in the order of the words; with `keep_outputs`", vectors_schema(1)),
-        "ngrams-*.parquet": ("the character n-grams, with `--max-n`", ngrams_schema(1)),
+        "words-*.parquet": ("one row per word, the commonest first", words_schema(1, "int8")),
+        "outputs-*.parquet": (
+            "the output vectors, in the order of the words; with `keep_outputs`",
+            vectors_schema(1, "int8"),
+        ),
+        "ngrams-*.parquet": ("the character n-grams, with `--max-n`", ngrams_schema(1, "int8")),
         "steps.parquet": ("the log of the training", STEPS),
     },
     "model": {"steps.parquet": ("the log of the training", STEPS)},

@@ -8,7 +8,7 @@ import pytest
 
 import wordpipe
 from tests.support.results import manifest
-from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.artifacts import Artifact, matrix_of, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, DivergedError, InputError
 from wordpipe.runtime import Stopped
 from wordpipe.stages import TrainingRun, open_job
@@ -27,7 +27,8 @@ def column(path, name, stem="words"):
 
 
 def vectors(path, stem="words"):
-    return np.stack(column(path, "vector", stem).to_numpy())
+    with Artifact(path, ["words"]) as artifact:
+        return np.concatenate([matrix_of(batch.column("vector")) for batch in read_batches(artifact, stem, ["vector"])])
 
 
 @pytest.mark.slow
@@ -66,7 +67,7 @@ def test_open_settings_follow_the_size_of_the_text_and_are_said(built, tmp_path)
 
 def test_vectors_may_be_inputs_outputs_or_their_sum(built, tmp_path):
     for which in ("inputs", "outputs", "sum"):
-        train(built, tmp_path / which, vectors=which)
+        train(built, tmp_path / which, vectors=which, store="float32")
     inputs, outputs, total = (vectors(tmp_path / which) for which in ("inputs", "outputs", "sum"))
     np.testing.assert_array_equal(inputs + outputs, total)
     np.testing.assert_array_equal(vectors(tmp_path / "inputs", "outputs"), outputs)
@@ -80,11 +81,27 @@ def test_output_vectors_are_left_out_on_request(built, tmp_path):
 
 
 def test_components_are_removed(built, tmp_path):
-    train(built, tmp_path / "plain")
-    train(built, tmp_path / "less", remove_components=2)
+    train(built, tmp_path / "plain", store="float32")
+    train(built, tmp_path / "less", remove_components=2, store="float32")
     plain, less = vectors(tmp_path / "plain"), vectors(tmp_path / "less")
     np.testing.assert_allclose(less, CommonPart.of(plain, 2).removed_from(plain), atol=1e-6)
     np.testing.assert_allclose(less.mean(axis=0), 0, atol=1e-5)
+
+
+def test_shorter_numbers_keep_directions_and_lengths(built, tmp_path):
+    """Of words, n-grams and outputs alike; a word's length is what it weighs in a text."""
+    for store in ("float32", "float16", "int8"):
+        train(built, tmp_path / store, max_n=4, store=store)
+    for stem in ("words", "ngrams", "outputs"):
+        exact = vectors(tmp_path / "float32", stem)
+        size = (tmp_path / "float32" / f"{stem}-00000.parquet").stat().st_size
+        for store, off, left in (("float16", 1e-3, 0.95), ("int8", 0.01, 0.8)):
+            shorter = vectors(tmp_path / store, stem)
+            lengths, others = np.linalg.norm(exact, axis=1), np.linalg.norm(shorter, axis=1)
+            np.testing.assert_allclose(others, lengths, rtol=off)
+            assert ((exact * shorter).sum(axis=1) >= (1 - off**2) * lengths * others - 1e-9).all()
+            assert (exact != shorter).any()
+            assert (tmp_path / store / f"{stem}-00000.parquet").stat().st_size < left * size
 
 
 def test_ngrams_are_parts_of_the_words_and_answer_for_unknown_ones(built, tmp_path):

@@ -203,19 +203,19 @@ STEPS = pa.schema(  # one row per report of any training; a log, outside the dig
 )
 
 
-def words_schema(dim: int) -> pa.Schema:
+def words_schema(dim: int, store: Store = "float32") -> pa.Schema:
     """Return the schema of words: one row per word with its vector, the most frequent first."""
-    return pa.schema([*VOCABULARY, vector_field(dim)])
+    return pa.schema([*VOCABULARY, vector_field(dim, store)])
 
 
-def ngrams_schema(dim: int) -> pa.Schema:
+def ngrams_schema(dim: int, store: Store = "float32") -> pa.Schema:
     """Return the schema of n-grams: one row per character n-gram, `<` and `>` for word ends, the most frequent first."""
-    return pa.schema([pa.field("ngram", pa.string(), nullable=False), vector_field(dim)])
+    return pa.schema([pa.field("ngram", pa.string(), nullable=False), vector_field(dim, store)])
 
 
-def vectors_schema(dim: int) -> pa.Schema:
+def vectors_schema(dim: int, store: Store = "float32") -> pa.Schema:
     """Return the schema of vectors alone: output vectors, a row for each row of the table of words."""
-    return pa.schema([vector_field(dim)])
+    return pa.schema([vector_field(dim, store)])
 
 
 def sentences_schema(dim: int, metadata: pa.Schema | None = None, store: Store = "float32") -> pa.Schema:

@@ -254,16 +254,21 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """Return the encodings of a Parquet file: vectors as they are, a dictionary where values repeat, the rest by zstd.
 
     Bytes of ids are parted first, all low bytes and then all high ones: 6.2 MB instead of 6.9 for 10 MB of text, in 64 ms
-    instead of 105, which counts, as tokenizing takes no longer.
+    instead of 105, which counts, as tokenizing takes no longer. No encoding of Parquet takes less for them: by level 9
+    instead of 1 it is 2 % less, by differences or a dictionary more.
+
+    Texts are compressed by level 3: of 25.7 MB 9.6 are left instead of 10.8, in 0.16 s of processor time instead of 0.10, and
+    reading takes as long (level 6: 9.0 in 0.39 s).
     """
     leaves = {path: field for field in schema for path in leaf_paths(field)}
     vectors = {path for path, field in leaves.items() if width_of(field)}
+    texts = {path for path, field in leaves.items() if pa.types.is_string(field.type) and field.name not in _REPEATED}
     lists = {path: field.type.value_type for path, field in leaves.items() if pa.types.is_list(field.type)}
     return {
         "use_dictionary": [path for path, field in leaves.items() if field.name in _REPEATED],
         "use_byte_stream_split": [path for path, kind in lists.items() if pa.types.is_integer(kind)],
         "compression": {path: "NONE" if path in vectors else "ZSTD" for path in leaves},
-        "compression_level": {path: 1 for path in leaves if path not in vectors} or None,
+        "compression_level": {path: 3 if path in texts else 1 for path in leaves if path not in vectors} or None,
     }
 
 

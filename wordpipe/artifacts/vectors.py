@@ -4,14 +4,15 @@ A shorter vector is not a list but bytes of a fixed number: Arrow puts every num
 million numbers lists took 0.19 s of processor time to read as float32, 0.26 as float16, 0.30 as int8; bytes 0.03 and 0.01.
 
     float16    D numbers of 2 bytes
-    int8       the scale, a float32, and D numbers of 1 byte; number times scale is the vector, at length 1
+    int8       the scale, a float32, and D numbers of 1 byte; number times scale is the vector: of a text at length 1, of a
+               word as long as it was, as what a word weighs is in the length
 
 Who reads a table finds lists of float32, whatever is stored. Stored vectors come out of their bytes and go into them again
 unchanged.
 """
 
 from collections.abc import Iterator
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +46,10 @@ def width_of(field: pa.Field) -> int:
     return {"float16": size // 2 if size % 2 == 0 else 0, "int8": max(0, size - 4)}.get(store, 0)
 
 
-def _store_of(field: pa.Field) -> str:
-    return str((field.metadata or {}).get(_STORE, b"").decode(errors="replace"))
+def _store_of(field: pa.Field) -> Store:
+    """Return the number format of a column that `vector_field` made."""
+    found = (field.metadata or {}).get(_STORE, b"").decode(errors="replace")
+    return next((one for one in get_args(Store) if one == found), "float32")
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
@@ -58,8 +61,11 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
     return values.reshape(-1, width)
 
 
-def vector_column(matrix_ND: NDArray[np.float32], store: Store = "float32") -> pa.Array:
-    """Return a column of vectors that has the rows of a matrix, none of them null; of int8 at length 1, zero stays zero."""
+def vector_column(matrix_ND: NDArray[np.float32], store: Store = "float32", *, unit: bool = True) -> pa.Array:
+    """Return a column of vectors that has the rows of a matrix, none of them null; zero stays zero.
+
+    Vectors of int8 come out at length 1, or, without `unit`, as long as they went in.
+    """
     kind = vector_field(matrix_ND.shape[1], store).type
     if store == "float32":
         values = np.ascontiguousarray(matrix_ND, dtype=np.float32)
@@ -69,8 +75,10 @@ def vector_column(matrix_ND: NDArray[np.float32], store: Store = "float32") -> p
     else:
         most_N1 = np.abs(matrix_ND).max(axis=1, keepdims=True)
         numbers_ND = np.rint(matrix_ND * (np.float32(_MOST) / np.where(most_N1 > 0, most_N1, 1))).astype(np.int8)
-        squares_N1 = np.einsum("nd,nd->n", numbers_ND, numbers_ND, dtype=np.int64)[:, None]
-        scale_N1 = np.where(squares_N1 > 0, 1 / np.sqrt(np.maximum(squares_N1, 1)), 0).astype(np.float32)
+        scale_N1 = most_N1 / np.float32(_MOST)
+        if unit:
+            squares_N1 = np.einsum("nd,nd->n", numbers_ND, numbers_ND, dtype=np.int64)[:, None]
+            scale_N1 = np.where(squares_N1 > 0, 1 / np.sqrt(np.maximum(squares_N1, 1)), 0).astype(np.float32)
         stored_NB = np.concatenate([scale_N1.view(np.uint8), numbers_ND.view(np.uint8)], axis=1)
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(matrix_ND), [None, pa.py_buffer(stored_NB)])
 
@@ -129,7 +137,9 @@ def unit_vectors(
 def vector_batches(
     schema: pa.Schema, vectors_ND: NDArray[np.float32], *columns: pa.Array, rows: int = 16_384
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a table: some columns and, as the last, vectors."""
+    """Yield batches of a table: some columns and, as the last, vectors of words, in the number format of the schema."""
+    store = _store_of(schema.field(VECTOR))
     for first in range(0, len(vectors_ND), rows):
-        arrays = [*(column.slice(first, rows) for column in columns), vector_column(vectors_ND[first : first + rows])]
+        vectors = vector_column(vectors_ND[first : first + rows], store, unit=False)
+        arrays = [*(column.slice(first, rows) for column in columns), vectors]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

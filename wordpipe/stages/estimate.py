@@ -307,7 +307,8 @@ def word2vec_rule(settings: Any, inputs: Sequence[Size]) -> Rule:
     table = 4.0 * rows * plan.dim * (2 if plan.keep_outputs else 1)
     seconds = 1.5 + words * plan.epochs * per_word / (2.2e9 * threads)
     size = Size(form="words", rows=rows, dim=plan.dim)
-    return Rule(f"train word2vec/{plan.architecture}/{plan.loss}", seconds, 290e6 + 2 * table, 1.1 * table, size)
+    disk = 1.1 * _STORED[plan.store] * table
+    return Rule(f"train word2vec/{plan.architecture}/{plan.loss}", seconds, 290e6 + 2 * table, disk, size)
 
 
 def transformer_rule(settings: Any, inputs: Sequence[Size]) -> Rule:

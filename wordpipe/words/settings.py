@@ -167,6 +167,10 @@ class Word2VecSettings(Settings):
         0, "all-but-the-top: subtract the mean of all vectors, and remove this number of principal components; 0 = no change",
         ge=0, le=1000, expert=True,
     )  # fmt: skip
+    store: Literal["int8", "float16", "float32"] = setting(
+        "int8", "number format of the stored vectors: int8 (a byte for each number, and a scale for each vector), float16 or "
+        "float32", expert=True,
+    )  # fmt: skip
     keep_outputs: bool = setting(
         True,
         "also keep the output vectors, with which --init can continue; doubles the size of the artifact; not for loss = hs",

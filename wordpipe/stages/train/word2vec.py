@@ -223,11 +223,11 @@ def _write_tables(
     if plan.remove_components:
         common = CommonPart.of(vectors_VD, plan.remove_components)
         vectors_VD, ngrams_GD = common.removed_from(vectors_VD), common.removed_from(ngrams_GD)
-    _write_vectors(job, "words", words_schema(plan.dim), vectors_VD, words, pa.array(vocabulary.counts))
+    _write_vectors(job, "words", words_schema(plan.dim, plan.store), vectors_VD, words, pa.array(vocabulary.counts))
     if ngrams is not None:
-        _write_vectors(job, "ngrams", ngrams_schema(plan.dim), ngrams_GD, ngrams.spelled)
+        _write_vectors(job, "ngrams", ngrams_schema(plan.dim, plan.store), ngrams_GD, ngrams.spelled)
     if plan.keep_outputs and plan.loss != "hs":
-        _write_vectors(job, "outputs", vectors_schema(plan.dim), training.outputs)
+        _write_vectors(job, "outputs", vectors_schema(plan.dim, plan.store), training.outputs)
 
 
 def _start_from(
