@@ -87,8 +87,8 @@ def write_sentences(
     encoder: Path,
     fields: pa.RecordBatch | None = None,
 ) -> None:
-    """The sentences of these rows, with the encoder of others and, where they are given, fields of records."""
-    schema = sentences_schema(vectors_MD.shape[1], None if fields is None else fields.schema)
+    """The sentences of these rows, stored as `embed` does, with the encoder of others and, where given, fields of records."""
+    schema = sentences_schema(vectors_MD.shape[1], None if fields is None else fields.schema, "int8")
     with Artifact(encoder) as few, open_job("sentences", path, Settings(), None) as job:
         with job.table("sentences", schema) as table:
             for first in range(0, len(rows), BLOCK):
@@ -97,7 +97,7 @@ def write_sentences(
                 arrays = [
                     pa.array(np.arange(first, first + len(some))), pa.array(documents), pa.nulls(len(some), pa.string()),
                     pa.array([texts[row] for row in some.tolist()]), pa.array(["made.txt"] * len(some)),
-                    pa.array(np.arange(first + 1, first + 1 + len(some))), vector_column(vectors_MD[some]),
+                    pa.array(np.arange(first + 1, first + 1 + len(some))), vector_column(vectors_MD[some], "int8"),
                     *(fields.slice(first, len(some)).columns if fields is not None else ()),
                 ]  # fmt: skip
                 table.write(pa.RecordBatch.from_arrays(arrays, schema=schema))

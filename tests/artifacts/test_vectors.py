@@ -14,6 +14,7 @@ from wordpipe.artifacts import (
     RowVectors,
     Store,
     TableWriter,
+    int8_vectors,
     matrix_of,
     read_batches,
     read_from,
@@ -88,6 +89,12 @@ def test_every_reader_finds_the_same(tmp_path, monkeypatch, store):
             matrix_of(batch.column("vector")) for batch in read_from(artifact, "sentences", 13, ["text", "vector"])
         ]
         np.testing.assert_array_equal(np.concatenate(later), found_ND[13:])
+        stored = list(int8_vectors(artifact, "sentences"))
+        assert bool(stored) == (store == "int8")
+        if stored:
+            stored_NB = np.concatenate(stored)
+            scale_N1 = np.ascontiguousarray(stored_NB[:, :4]).view(np.float32)
+            np.testing.assert_array_equal(stored_NB[:, 4:].view(np.int8) * scale_N1, found_ND)
         shards = shards_of(artifact, "sentences", 1)
         assert len(shards) > 1
         parts = [matrix_of(one.column("vector")) for shard in shards for one in read_shard(artifact, shard, ["vector"])]

@@ -16,7 +16,7 @@ import wordpipe
 from tests.support.word_artifacts import DIM, changed, notes_of, texts, words
 from wordpipe.artifacts import Artifact, matrix_of, read_batches
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError
-from wordpipe.search import read_held_out
+from wordpipe.search import VectorIndex, read_held_out
 from wordpipe.search.settings import IndexSettings
 from wordpipe.stages.search import index_vectors as stage
 
@@ -287,3 +287,43 @@ def test_killed_at_random_moments_of_an_update(tmp_path):
         assert index.manifest.counts["vectors"] == 20_050
     left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".i.")}
     assert left <= {".i.lock"}
+
+
+@pytest.fixture(scope="module")
+def many_sentences(built, tmp_path_factory):
+    """Sentences of words of the handbook, stored as int8; two of them have no vector."""
+    folder, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(5)
+    with Artifact(built / "words") as artifact:
+        words = [word for batch in read_batches(artifact, "words", ["word"]) for word in batch.column(0).to_pylist()]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(1_300)]
+    records = [{"text": text} for text in (*texts[:700], "zzqx qqzx.", *texts[700:], "xqqz.")]
+    wordpipe.ingest(records, output=folder / "corpus", valid=0)
+    wordpipe.embed(built / "words", folder / "corpus", output=folder / "sentences", unit="document", store="int8")
+    return folder / "sentences", texts
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf-pq"])
+def test_every_kind_finds_by_vectors_as_they_are_stored_what_faiss_finds_by_float32(many_sentences, tmp_path, kind):
+    sentences, asked = many_sentences
+    wordpipe.index(sentences, output=tmp_path / "i", type=kind, threads=1)
+    with wordpipe.open(tmp_path / "i", "index") as index:
+        assert index.artifact.manifest.facts["type"] == kind
+        queries_QD = index.encode(asked[:40]) + np.float32(0.02)
+        allowed = np.random.default_rng(2).random(len(index)) < 0.5
+        for some in (None, allowed):
+            ours = index.vector_index(some).search(queries_QD, 20)
+            assert ("index" in index.__dict__) == (kind == "hnsw")  # no vector became float32 but for a graph
+            theirs = VectorIndex(index.index, some, index.with_vector).search(queries_QD, 20)
+            for one, other in zip(ours, theirs, strict=True):
+                # scores that differ by rounding may change places
+                np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+                score_of = dict(zip(other.rows.tolist(), other.scores.tolist(), strict=True))
+                both = [
+                    (score_of[row], score)
+                    for row, score in zip(one.rows.tolist(), one.scores, strict=True)
+                    if row in score_of
+                ]
+                assert len(both) >= len(one) - 1
+                np.testing.assert_allclose(*zip(*both, strict=True), atol=1e-6)
+            if kind != "hnsw":
+                del index.index

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         Shard,
         TableWriter,
         has_vectors,
+        int8_vectors,
         open_part,
         part_names,
         read_batches,
@@ -130,7 +131,7 @@ if TYPE_CHECKING:
         shards_of,
         vectors_there,
     )
-    from wordpipe.artifacts.vectors import Store, matrix_of, unit_vectors, vector_batches, vector_column
+    from wordpipe.artifacts.vectors import Store, matrix_of, plain_numbers, unit_vectors, vector_batches, vector_column
     from wordpipe.artifacts.writer import (
         ArtifactWriter,
         HashedFile,

@@ -1,9 +1,7 @@
 """Parquet tables of artifacts: rows in, part files out, and back again as streams, by their number, or as vectors.
 
-The schema is checked at both ends, and memory is bounded.
-
-Of sentences, and of an index over them, some rows may have no vector: nothing in their text is known to the encoder. They
-have zeros in the table, so that a row's number stays its place, and are listed in `rows_without_vector.npy`.
+The schema is checked at both ends, and memory is bounded. Of sentences, and of an index over them, some rows may have no
+vector: nothing in their text is known to the encoder. They have zeros in the table, and stand in `rows_without_vector.npy`.
 """
 
 import re
@@ -13,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 from wordpipe.artifacts.reader import Artifact
 from wordpipe.artifacts.schemas import leaf_paths, misfit_of, row_bytes
-from wordpipe.artifacts.vectors import VECTOR, listed, matrix_of, unit_vectors, width_of, with_lists
+from wordpipe.artifacts.vectors import VECTOR, bytes_of, is_int8, listed, matrix_of, unit_vectors, width_of, with_lists
 from wordpipe.artifacts.writer import HashedFile
 from wordpipe.errors import ConfigError, DamageError
 
@@ -40,6 +38,7 @@ DOUBLES = pa.schema(
 """Schema of doubles.parquet beside a corpus, and what is made of it: in which other sources its documents stand."""
 
 ROWS_WITHOUT_VECTOR = "rows_without_vector.npy"
+_Number = TypeVar("_Number", np.float32, np.uint8)
 _LEAST_KEPT, _KEPT_BYTES = 3, 256 << 20  # row groups beside the one in use; bytes of all
 
 
@@ -420,8 +419,8 @@ def rows_with_vector(artifact: Artifact) -> NDArray[np.int64] | None:
 
 
 def vectors_there(
-    blocks: Iterable[NDArray[np.float32]], with_vector: NDArray[np.int64] | None, first: int = 0
-) -> Iterator[NDArray[np.float32]]:
+    blocks: Iterable[NDArray[_Number]], with_vector: NDArray[np.int64] | None, first: int = 0
+) -> Iterator[NDArray[_Number]]:
     """Yield the blocks of a table's vectors, from row `first` on, without rows that have no vector; see `rows_with_vector`."""
     for block_BD in blocks:
         if with_vector is None:
@@ -461,17 +460,10 @@ class RowVectors:
 def read_vectors(
     artifact: Artifact, stem: str, columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.Table | None, NDArray[np.float32]]]:
-    """Stream a table's vectors row group by row group.
-
-    Arrow puts every number of a list together from its levels: 0.41 s of processor time for 180,000 vectors of width 384.
-    Reading the pages here, in which they lie as plain float32 one after the other, took 0.08 and 200 lines; an update of an
-    index of 40,000 took 1.2 s so, and takes 1.6.
+    """Stream a table's vectors row group by row group. Raises ArtifactError: damaged Parquet data.
 
     Yields:
         The other `columns` of some rows, each in one chunk, or None where none is wanted; and the rows' vectors, (B, D).
-
-    Raises:
-        ArtifactError: damaged Parquet data.
     """
     for name in part_names(artifact, stem):
         with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
@@ -480,6 +472,15 @@ def read_vectors(
                 if columns:
                     others = part.read_row_group(group, columns=list(columns), use_threads=False).combine_chunks()
                 yield others, _vectors(part, group)
+
+
+def int8_vectors(artifact: Artifact, stem: str) -> Iterator[NDArray[np.uint8]]:
+    """Stream the bytes of a table's vectors, (B, 4 + D) of each row group, if they are int8; else nothing."""
+    for name in part_names(artifact, stem):
+        with open_part(artifact, name) as part, parquet_errors(artifact.path / name):
+            for group in range(part.metadata.num_row_groups if is_int8(part.schema_arrow) else 0):
+                table = part.read_row_group(group, columns=[VECTOR], use_threads=False)
+                yield from map(bytes_of, table.column(VECTOR).chunks)
 
 
 def shard_vectors(artifact: Artifact, shard: Shard) -> Iterator[NDArray[np.float32]]:

@@ -59,8 +59,11 @@ if TYPE_CHECKING:
         with_feedback,
     )
     from wordpipe.search.knn import (
+        ByteVectors,
         ChanceVectors,
         ExactNeighbours,
+        ExactRows,
+        FoundRows,
         Hits,
         VectorStream,
         VectorTable,

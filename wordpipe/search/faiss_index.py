@@ -1,9 +1,9 @@
 """A FAISS index: what every kind of index does, the exact one, its file, the soundness of one that was read, and its search.
 
 All kinds compare by inner product, which on unit vectors is the cosine. Kinds that find candidates by codes compare the best
-of them by the vectors themselves, so the scores of every kind are exact. In memory the vectors are kept in full: in half
-precision they take half of it, and scores were off by up to 8e-5. The file of an index that lies beside its rows is without
-them: the rows have them, and who reads the file gives them.
+of them by the vectors themselves, so the scores of every kind are exact. FAISS has the vectors in full: in half precision they
+take half of the memory, and scores were off by up to 8e-5. The file of an index that lies beside its rows is without them: the
+rows have them, and who reads the file gives them, or compares candidates by vectors as they are stored (`ByteVectors`).
 
 Recall is measured with rows outside the index: a graph finds its own too easily. So some rows can be withheld until the search
 has been tuned on them. In whatever order rows are added, the finished index numbers them as they came.
@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.artifacts import unit_vectors
-from wordpipe.errors import DamageError, InputError
+from wordpipe.errors import DamageError
 from wordpipe.runtime import cpu_count
-from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
-from wordpipe.search.settings import AUTO, KINDS, IndexSettings
+from wordpipe.search.knn import ByteVectors, FoundRows, Hits, Mask, Rows, Vectors, best_of
+from wordpipe.search.settings import AUTO, EXACT, KINDS, IndexSettings
 
 BUILD_AGAIN = "build the index again: wordpipe index"
 K = 10  # neighbours, by which the recall is measured
@@ -53,7 +53,7 @@ class Width:
 class Flat:
     """A kind of index: nothing but `n` vectors of width `dim` (flat), exact, so nothing is withheld."""
 
-    name = "flat"  # of the kind, as in the settings
+    name = EXACT  # of the kind, as in the settings
     # whether the rows withheld are really left out until `close`; else they are in from the beginning
     withholds = False
     # whether rows may be encoded apart, by what was learned (`learned`, `go_on_with`, `put`)
@@ -61,6 +61,7 @@ class Flat:
     # whether rows may go from a finished index and come to it (`take`, `keep`); else it is built anew
     grows_in_place = False
     is_exact = True  # as soon built as changed
+    compares_stored = True  # its hits can be compared by vectors that lie beside it as they are stored
     least_rows = 0  # with fewer an exact index is built
     checks: ClassVar[
         dict[str, Callable[[Any], None]]
@@ -120,6 +121,11 @@ class Flat:
 
     def put(self, parts: Iterable[tuple[Rows, Codes]]) -> None:
         """Put rows into the index by their codes, in this order; as `add` would, byte for byte."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read_candidates(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+        """Read what finds candidates to compare by stored vectors; see `read_index`."""
         raise NotImplementedError
 
     @staticmethod
@@ -340,16 +346,18 @@ _COPIED = 1 << 21
 """Numbers of vectors that are copied, as in a million rows it takes 2 ms to pass over all others: 4,000 rows of width 384."""
 
 
-class VectorIndex:
-    """N rows of which M have a unit vector in a faiss index, found by its inner product with a query's vector.
+class VectorIndex(FoundRows):
+    """Rows that a FAISS index finds by their vectors; see `FoundRows`.
 
-    Faiss numbers the vectors that it has, so that rows without one are nowhere in its graph or its lists, and none is found by
-    chance; outside, all is by the number of the row.
+    An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly, by the vectors
+    beside its codes or in its graph; of many so many neighbours are taken that k of them are allowed, up to all it finds.
 
     Args:
         index: the faiss index.
         allowed: (N,) which rows may be found; all where None.
         with_vector: (M,) the row of each vector, ascending; None where all have one.
+        stored: the vectors that candidates are compared by, where the FAISS index has none.
+        refine: how many candidates for a hit are compared then.
     """
 
     def __init__(
@@ -357,62 +365,19 @@ class VectorIndex:
         index: Any,
         allowed: Mask | None = None,
         with_vector: Rows | None = None,
+        stored: ByteVectors | None = None,
+        refine: int = 1,
     ) -> None:
-        self._index, self._with_vector = index, with_vector
-        self._allowed = allowed if allowed is None or with_vector is None else allowed[with_vector]
-        # vectors that may be found: `sum` of a million took 2 ms
-        self._there = index.ntotal if self._allowed is None else int(np.count_nonzero(self._allowed))
+        super().__init__(index.ntotal, index.d, allowed, with_vector)
+        self._index, self._stored, self._refine = index, stored, refine
 
-    def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
-        """Search the FAISS index: the k nearest rows of every query; none of a query that is zero.
-
-        An exact index compares the allowed rows that it holds. Of any other, few allowed rows are compared exactly, by the
-        vectors beside its codes or in its graph; of many so many neighbours are taken that k of them are allowed, up to all
-        it finds.
-
-        Args:
-            queries_QD: vectors of any length.
-            k: hits wanted.
-
-        Raises:
-            InputError: a query is not finite, or is not as wide as the index.
-        """
-        if queries_QD.shape[1] != self._index.d:
-            raise InputError(
-                "the vector of the query and the vectors of the index have different widths",
-                got=queries_QD.shape[1],
-                expected=self._index.d,
-            )
-        found = [Hits.none()] * len(queries_QD)
-        wanted = min(k, self._there)
-        directed = np.flatnonzero(queries_QD.any(axis=1))
-        if wanted > 0 and len(directed):
-            queries_AD = unit_vectors(queries_QD[directed], error=InputError)
-            with faiss_threads(self._threads_for(len(queries_AD))):
-                hits = self._neighbours(queries_AD, wanted)
-            for number, own in zip(directed.tolist(), hits, strict=True):
-                found[number] = Hits(self._rows_of(own.rows), own.scores)
-        return found
-
-    def _rows_of(self, numbers: Rows) -> Rows:
-        """Return the rows of faiss's numbers."""
-        return numbers if self._with_vector is None else self._with_vector[numbers]
-
-    def vectors(self, rows_R: Rows) -> Vectors:
-        """Return the unit vectors of some rows of the FAISS index, ascending; zero of a row without one.
-
-        From the index, which has them in memory: to read three rows from the files takes three row groups of 16 MiB.
-
-        Raises:
-            DamageError: the index has codes alone; no kind that is built has.
-        """
+    def _vectors_of(self, numbers_R: Rows) -> Vectors:
+        if self._stored is not None:
+            return self._stored.vectors(numbers_R)
         if (held := self._held) is None:
             raise DamageError("the FAISS index contains no vectors", got=type(self._index).__name__, hint=BUILD_AGAIN)
-        vectors_RD: Vectors = np.zeros((len(rows_R), held.d), np.float32)
-        has_R = slice(None) if self._with_vector is None else np.isin(rows_R, self._with_vector)
-        numbers = rows_R if self._with_vector is None else np.searchsorted(self._with_vector, rows_R[has_R])
-        vectors_RD[has_R] = held.reconstruct_batch(numbers)
-        return vectors_RD
+        found: Vectors = held.reconstruct_batch(numbers_R)
+        return found
 
     @property
     def _held(self) -> Any:
@@ -428,35 +393,41 @@ class VectorIndex:
 
     def _neighbours(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """Return the k nearest rows in the FAISS index, found as suits the number of rows allowed."""
-        allowed = self._allowed
-        if allowed is None or self._there == len(allowed):
-            return self._searched(queries_QD, k)
-        rows_R = np.flatnonzero(allowed) if self._there <= EXACT_BELOW else None
-        held = self._held
-        if held is None or (rows_R is None and held is not self._index):
-            return self._sifted(queries_QD, k, allowed)
-        if rows_R is not None and (len(queries_QD) >= _PRODUCT_FROM or rows_R.size * held.d <= _COPIED):
-            return _compared(queries_QD, rows_R, held.reconstruct_batch(rows_R), k)
-        bits: Any = faiss
-        selector = bits.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-        return self._searched(queries_QD, k, held, bits.SearchParameters(sel=selector))
+        with faiss_threads(self._threads_for(len(queries_QD))):
+            allowed = self._allowed
+            if allowed is None or self._there == len(allowed):
+                return self._searched(queries_QD, k)
+            rows_R = np.flatnonzero(allowed) if self._there <= EXACT_BELOW else None
+            if rows_R is not None and self._stored is not None:
+                return self._stored.nearest(queries_QD, k, rows_R)
+            held = self._held
+            if held is None or (rows_R is None and held is not self._index):
+                return self._sifted(queries_QD, k, allowed)
+            if rows_R is not None and (len(queries_QD) >= _PRODUCT_FROM or rows_R.size * held.d <= _COPIED):
+                return _compared(queries_QD, rows_R, held.reconstruct_batch(rows_R), k)
+            bits: Any = faiss
+            selector = bits.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+            return self._searched(queries_QD, k, held, bits.SearchParameters(sel=selector))
 
     def _searched(self, queries_QD: Vectors, k: int, part: Any = None, parameters: Any = None) -> list[Hits]:
         """Return the hits that faiss finds in the index, or in one part of the index.
 
         Ten are searched for at least: refinement compares some times k candidates exactly, and its recall was measured at ten.
         """
-        most = min(max(k, K), self._index.ntotal)
+        most = min(max(k, K) * self._refine, self._n)
         try:
             index = self._index if part is None else part
             scores_QK, rows_QK = index.search(queries_QD, most, params=parameters)
         except (RuntimeError, AssertionError) as error:  # of faiss, over a file that was forged
             got = str(error).partition("\n")[0][:200]
             raise DamageError("the FAISS index cannot be searched", got=got, hint=BUILD_AGAIN) from None
-        if rows_QK.max(initial=-1) >= self._index.ntotal or rows_QK.min(initial=0) < -1:
+        if rows_QK.max(initial=-1) >= self._n or rows_QK.min(initial=0) < -1:
             raise DamageError(
                 "the FAISS index returned row numbers that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
             )
+        if self._stored is not None:
+            pairs = zip(queries_QD[:, None], rows_QK, strict=True)
+            return [self._stored.nearest(query_1D, k, rows_K[rows_K >= 0])[0] for query_1D, rows_K in pairs]
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:

@@ -60,7 +60,7 @@ class Graph(Flat):
     """A kind of index: a graph of neighbours (hnsw)."""
 
     name = "hnsw"
-    withholds, is_exact = True, False
+    withholds, is_exact, compares_stored = True, False, False  # each step is to where the vectors are nearer
     checks = {"IndexHNSW": check_graph}  # noqa: RUF012
 
     def __init__(self, n: int, dim: int, settings: IndexSettings) -> None:

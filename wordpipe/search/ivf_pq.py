@@ -260,16 +260,21 @@ class Lists(Flat):
                 self.lists.add_with_ids(vectors_QD, rows_Q)
 
     @staticmethod
-    def read_to_grow(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
-        """Read an ivf-pq index without the vectors that an older index has beside its lists: new vectors are filled in.
+    def read_candidates(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+        """Read the lists of an ivf-pq index alone; an older index has vectors beside its lists.
 
         Faiss writes a header of 37 bytes, the lists, the vectors, and how many candidates are compared. What is given, and
         what is raised, is as in `read_index`.
         """
         if file.read(_HEAD)[: len(_REFINED)] != _REFINED:
             file.seek(0)
-            return read_index(file, size=size, where=where)
-        return _with_vectors_beside(read_index(file, size=size, where=where))
+        return read_index(file, size=size, where=where)
+
+    @staticmethod
+    def read_to_grow(file: BinaryIO, *, size: int, where: str | None = None) -> Any:
+        """Read the lists of an ivf-pq index, with an empty place beside them: new vectors are filled in."""
+        found = Lists.read_candidates(file, size=size, where=where)
+        return _with_vectors_beside(found) if isinstance(found, faiss.IndexIVF) else found
 
 
 def _with_vectors_beside(lists: Any) -> Any:

@@ -15,6 +15,7 @@ KINDS = {
     "ivf-pq": "wordpipe.search.ivf_pq:Lists",
 }
 """Kind of index → its class."""
+EXACT = "flat"  # the kind that compares a query with all vectors
 AUTO = "ivf-pq"  # the kind for many vectors, where it finds enough
 if TYPE_CHECKING:
     KindName = str

@@ -147,7 +147,7 @@ class Generation:
         if ability == "search":
             if isinstance(opened, OpenIndex) and opened.has_vectors:
                 for one in getattr(opened, "parts", [opened]):
-                    one.index  # noqa: B018  read now
+                    one.vector_index(None)  # read now
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
                 getattr(opened, "parts", [opened])[0].lexical.compile()
             with suppress(ConfigError, InputError):  # the word need not be there

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wordpipe.artifacts import vector_batches, words_schema
+from wordpipe.artifacts import matrix_of, plain_numbers, vector_batches, words_schema
 from wordpipe.errors import InputError, UnknownWordError
 from wordpipe.metrics import unit_rows
 from wordpipe.wording import visible
@@ -88,9 +88,11 @@ class WordList(Sequence[str]):
     def _scan(self, word: str) -> int:
         """Return the row of a word, or -1, by a look at all words: a few milliseconds per million."""
         try:
-            return int(pc.index(self.array, pa.scalar(word, pa.string())).as_py())
+            wanted = word.encode()
         except UnicodeEncodeError:  # a lone surrogate
             return -1
+        ends = pa.py_buffer(np.array([0, len(wanted)], np.int32))  # `pa.scalar` loads pandas where it is installed
+        return int(pc.index(self.array, pa.StringArray.from_buffers(1, ends, pa.py_buffer(wanted))[0]).as_py())
 
     def rows_of(self, words: "pa.Array | Sequence[str]") -> npt.NDArray[np.int32]:
         """Return the rows of exactly these words, (N,) int32; -1 for unknown ones."""
@@ -309,7 +311,7 @@ class WordVectors:
         vectors_VD, (words, counts) = stacked_vectors(batches, ["word", "count"])
         if not len(vectors_VD):
             raise InputError("the table of words is empty")
-        table = cls(words, np.array(counts), vectors_VD)
+        table = cls(words, plain_numbers(counts, np.int64).copy(), vectors_VD)
         if ngram_batches is not None:
             from wordpipe.words.subwords import NGrams  # and numba, which others do without
 
@@ -331,7 +333,7 @@ def stacked_vectors(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = 
             parts.append(batch.column(name))
         vector = batch.column("vector")
         dim = int(vector.type.list_size)
-        some = vector.flatten().to_numpy(zero_copy_only=False)
+        some = matrix_of(vector).ravel()
         if n + len(some) > len(numbers):
             numbers.resize((n + len(some)) * 9 // 8, refcheck=False)
         numbers[n : n + len(some)] = some

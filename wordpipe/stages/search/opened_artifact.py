@@ -18,6 +18,7 @@ from wordpipe.artifacts import (
     Kind,
     RowReader,
     has_vectors,
+    int8_vectors,
     read_batches,
     read_schema,
     read_vectors,
@@ -30,7 +31,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.errors import ArtifactError, ConfigError, DamageError, InputError, NothingFound
 from wordpipe.search import Hits
-from wordpipe.search.settings import QueryOptions
+from wordpipe.search.settings import EXACT, QueryOptions
 from wordpipe.settings import shown_value
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.asked_query import QueryKeywords, QueryResult
@@ -38,7 +39,7 @@ from wordpipe.stages.search.row_facts import RowFacts, field_columns, row_of_id,
 from wordpipe.wording import shown_place
 
 if TYPE_CHECKING:
-    from wordpipe.search import FieldColumns, RowFilter, VectorIndex
+    from wordpipe.search import FieldColumns, FoundRows, RowFilter
     from wordpipe.stages.search.passages import PassageFinder
 
 
@@ -56,9 +57,8 @@ _TO_AN_INDEX = {
 def _check_number(k: Any) -> None:
     """Refuse a number of hits of an opened artifact that is below 1, or no number (ConfigError)."""
     if not hasattr(k, "__index__") or k < 1:
-        raise ConfigError(
-            "the number of hits must be a whole number of at least 1", where="k", got=repr(k), expected="1 or more"
-        )
+        what = "the number of hits must be a whole number of at least 1"
+        raise ConfigError(what, where="k", got=repr(k), expected="1 or more")
 
 
 class OpenArtifact:
@@ -237,17 +237,14 @@ class OpenArtifact:
             {re.sub(r"(-\d{5})?\.parquet$", "", one) for one in self.artifact.names() if one.endswith(".parquet")}
         )
         if name not in tables:
-            raise ConfigError(
-                "the artifact has no table with this name", where=self.path, got=name, expected=", ".join(tables)
-            )
+            what, expected = "the artifact has no table with this name", ", ".join(tables)
+            raise ConfigError(what, where=self.path, got=name, expected=expected)
         # The columns that are wanted.
         schema = read_schema(self.artifact, name)
         if columns is not None:
             if unknown := [column for column in columns if column not in schema.names]:
-                expected = ", ".join(schema.names)
-                raise ConfigError(
-                    "the table has no column with this name", where=self.path, got=unknown[0], expected=expected
-                )
+                what, expected = "the table has no column with this name", ", ".join(schema.names)
+                raise ConfigError(what, where=self.path, got=unknown[0], expected=expected)
             schema = pa.schema([schema.field(column) for column in columns])
         # Batches, as they are read.
         rows = (
@@ -302,28 +299,49 @@ class OpenIndex(OpenArtifact):
 
     @cached_property
     def index(self) -> Any:
-        """The faiss index. Raises ConfigError: it has words alone."""
+        """The faiss index with the vectors of all rows. Raises ConfigError: it has words alone."""
         from wordpipe.search import read_index
 
         refuse_without_vectors(self.artifact)
-
-        rows, dim = row_count(self.artifact, "index"), self.artifact.fact("dim", int, least=1)
-        rows = rows if self.with_vector is None else len(self.with_vector)
         vectors = vectors_there((block for _, block in read_vectors(self.artifact, "index")), self.with_vector)
+        return self._read_faiss(partial(read_index, vectors=vectors, n=self._vector_count))
+
+    def _read_faiss(self, read: Callable[..., Any]) -> Any:
+        """Return a faiss index of all rows with a vector, read so."""
+        rows, dim = self._vector_count, self.artifact.fact("dim", int, least=1)
         with self.artifact.open(INDEX_FILE) as file:
             size, where = self.artifact.entry(INDEX_FILE).bytes, str(self.artifact.path / INDEX_FILE)
-            found = read_index(file, size=size, where=where, vectors=vectors, n=rows)
+            found = read(file, size=size, where=where)
         if (found.ntotal, found.d) != (rows, dim):
-            got, expected = f"{found.ntotal} vectors of width {found.d}", f"{rows} vectors of width {dim}"
-            what = "the vectors of the index do not match its rows"
+            what, got = "the vectors of the index do not match its rows", f"{found.ntotal} vectors of width {found.d}"
+            expected = f"{rows} vectors of width {dim}"
             raise DamageError(what, where=where, got=got, expected=expected, hint=self.artifact.make_again)
         return found
 
-    def vector_index(self, allowed: npt.NDArray[np.bool_] | None) -> "VectorIndex":
-        """Return the vectors of the rows that may be found, to be searched; all where None."""
-        from wordpipe.search import VectorIndex
+    @property
+    def _vector_count(self) -> int:
+        return row_count(self.artifact, "index") if self.with_vector is None else len(self.with_vector)
 
-        return VectorIndex(self.index, allowed, self.with_vector)
+    def vector_index(self, allowed: npt.NDArray[np.bool_] | None) -> "FoundRows":
+        """Return the vectors of the rows that may be found, to be searched; all where None."""
+        return self._found_rows(allowed=allowed, with_vector=self.with_vector)
+
+    @cached_property
+    def _found_rows(self) -> "Callable[..., FoundRows]":
+        """Maker of `vector_index`; vectors stay as they are stored, if they are int8 and the kind of index can compare so."""
+        from wordpipe.search import ByteVectors, ExactRows
+
+        refuse_without_vectors(self.artifact)
+        kind, dim = self.artifact.fact("type", str), self.artifact.fact("dim", int, least=1)
+        blocks = vectors_there(int8_vectors(self.artifact, "index"), self.with_vector)
+        if kind == EXACT and (stored := ByteVectors.read(blocks, self._vector_count, dim)):
+            return partial(ExactRows, stored)
+        from wordpipe.search import VectorIndex, kind_of  # and faiss
+
+        if kind_of(kind).compares_stored and (stored := ByteVectors.read(blocks, self._vector_count, dim)):
+            candidates = self._read_faiss(kind_of(kind).read_candidates)
+            return partial(VectorIndex, candidates, stored=stored, refine=self.artifact.fact("refine", int, least=1))
+        return partial(VectorIndex, self.index)
 
     @cached_property
     def with_vector(self) -> npt.NDArray[np.int64] | None:
@@ -352,8 +370,7 @@ class OpenIndex(OpenArtifact):
     def rows_of(self, found: Sequence[Hits], offset: int = 0) -> list[list[dict[str, Any]]]:
         """Return the hits of some queries of an opened index after an offset with their rank and their rows' columns.
 
-        Rows are fetched together, ascending: 1,000 queries took 100 s where each fetched its own, unpacking the same row
-        groups again and again.
+        Rows are fetched together, ascending: where each of 1,000 queries fetched its own, they took 100 s.
         """
         found = [hits.after(offset) for hits in found]
         wanted = sorted({row for hits in found for row in hits.rows.tolist()})
@@ -420,9 +437,8 @@ class OpenIndex(OpenArtifact):
         """
         refuse_without_vectors(self.artifact)
         if not 0 <= row < len(self):
-            raise InputError(
-                "the row does not exist", where=self.path, got=f"{row:,}", expected=f"0 to {len(self) - 1:,}"
-            )
+            expected = f"0 to {len(self) - 1:,}"
+            raise InputError("the row does not exist", where=self.path, got=f"{row:,}", expected=expected)
         vector_1D = self.vector_index(None).vectors(np.array([row]))
         if not vector_1D.any():
             what, hint = "the row has no vector, so similar rows cannot be found", "search with words from its text"
