@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from peers.measure import versions
+from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 from search import RESULTS
 from tokens import machine
@@ -116,6 +117,7 @@ def directions_row(name: str, texts: list[str], times: int) -> dict[str, Any]:
     """The latent directions of some texts."""
     analyse = Analyser("english")
     matrix_NV = Tfidf.fit(texts, analyse).vectors(texts)
+    theirs_NV = csr_array((matrix_NV.values, matrix_NV.columns, matrix_NV.bounds), matrix_NV.shape, dtype=np.float64)
     start = np.random.default_rng(1).standard_normal(min(matrix_NV.shape))
     found: dict[str, Any] = {}
 
@@ -123,7 +125,7 @@ def directions_row(name: str, texts: list[str], times: int) -> dict[str, Any]:
         found["lanczos"] = LatentSpace.fit(matrix_NV, DIRECTIONS).directions
 
     def arpack() -> None:
-        _, _, found_KV = svds(matrix_NV.astype(np.float64), k=DIRECTIONS, v0=start, return_singular_vectors="vh")
+        _, _, found_KV = svds(theirs_NV, k=DIRECTIONS, v0=start, return_singular_vectors="vh")
         found["arpack"] = found_KV.T
 
     with one_thread_a_product():

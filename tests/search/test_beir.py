@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
+from tests.support.sparse_matrices import as_scipy, from_scipy
 from wordpipe.errors import InputError
 from wordpipe.search import LatentSpace, Tfidf, read_collection
 
@@ -106,12 +107,14 @@ def test_it_is_that_of_scikit_learn():
     columns = [ours.column_of[term] for term in other.get_feature_names_out()]
     assert sorted(columns) == list(range(len(ours.idf)))
     for some in (known, asked):
-        np.testing.assert_allclose(ours.vectors(some).toarray()[:, columns], other.transform(some).toarray(), atol=1e-6)
+        np.testing.assert_allclose(
+            as_scipy(ours.vectors(some)).toarray()[:, columns], other.transform(some).toarray(), atol=1e-6
+        )
 
 
 def test_rows_have_length_one_and_what_is_unknown_is_empty():
     tfidf = Tfidf.fit(texts(40, 3), str.split)
-    lengths = np.sqrt((tfidf.vectors([*texts(9, 4), "", "unheard"]).toarray() ** 2).sum(axis=1))
+    lengths = np.sqrt((as_scipy(tfidf.vectors([*texts(9, 4), "", "unheard"])).toarray() ** 2).sum(axis=1))
     assert set(lengths[-2:]) == {0}
     assert lengths[:-2][lengths[:-2] > 0] == pytest.approx(1)
     assert Tfidf.fit(["", ""], str.split).vectors(["a", ""]).shape == (2, 0)
@@ -121,12 +124,12 @@ def test_rows_have_length_one_and_what_is_unknown_is_empty():
 def test_directions_are_the_leading_singular_vectors():
     matrix = Tfidf.fit(texts(50, 5), str.split).vectors(texts(50, 5))
     space = LatentSpace.fit(matrix, 10)
-    _, values, exact = np.linalg.svd(matrix.toarray().astype(np.float64), full_matrices=False)
+    _, values, exact = np.linalg.svd(as_scipy(matrix).toarray().astype(np.float64), full_matrices=False)
     assert values[9] - values[10] > 1e-3
     np.testing.assert_allclose(np.abs(exact[:10] @ space.directions), np.eye(10), atol=1e-4)
     again = LatentSpace.fit(matrix, 10)
     assert np.array_equal(space.directions, again.directions)
-    projected = matrix.toarray() @ exact[:10].T
+    projected = as_scipy(matrix) @ exact[:10].T
     cosines = projected @ projected.T / np.linalg.norm(projected, axis=1).clip(1e-9)[:, None]
     cosines /= np.linalg.norm(projected, axis=1).clip(1e-9)
     found = space.vectors(matrix)
@@ -140,13 +143,13 @@ def test_directions_of_a_large_matrix_are_nearly_those_of_arpack(shape):
     of_topic = topics[:, None] == np.arange(shape[1]) % 14
     there = rng.random(shape) < np.where(of_topic, 0.3, 0.003)
     matrix = csr_array((there * rng.uniform(0.5, 1, shape)).astype(np.float32))
-    space = LatentSpace.fit(matrix, 30)
+    space = LatentSpace.fit(from_scipy(matrix), 30)
     _, values, exact = svds(matrix.astype(np.float64), k=30, return_singular_vectors="vh")
     np.testing.assert_allclose(space.directions.T @ space.directions, np.eye(30), atol=1e-4)
     assert np.linalg.norm(matrix @ space.directions) ** 2 > 0.99 * (values**2).sum()
     apart = values > 1.5 * values[0]  # what stands out of the noise is the same
     assert np.linalg.norm(exact[apart] @ space.directions, axis=1).min() > 0.999
-    assert np.array_equal(space.directions, LatentSpace.fit(matrix, 30).directions)
+    assert np.array_equal(space.directions, LatentSpace.fit(from_scipy(matrix), 30).directions)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -156,7 +159,7 @@ def test_texts_with_few_directions_have_no_others(turned):
     few[np.arange(5)[:, None], rng.permutation(1100)[:50].reshape(5, 10)] = 1
     matrix = csr_array(few[rng.integers(0, 5, 1300)])
     matrix = csr_array(matrix.T) if turned else matrix
-    space = LatentSpace.fit(matrix, 20)
+    space = LatentSpace.fit(from_scipy(matrix), 20)
     assert np.isfinite(space.directions).all()
     lengths = np.linalg.norm(matrix @ space.directions, axis=0)
     assert (lengths > 1e-3).sum() == 5

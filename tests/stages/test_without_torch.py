@@ -1,4 +1,4 @@
-"""The default pipeline, search, the server and doctor where torch and gensim are not installed."""
+"""The default pipeline, search, the server and doctor in a bare installation: what no extra brings, and nothing else."""
 
 import json
 import os
@@ -6,17 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+from tests.support.installed import missing_without, packages_of
 
 HIDDEN = """
 import sys
+from importlib.machinery import PathFinder
 
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "gensim"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+HIDDEN = {hidden}
 
-sys.meta_path.insert(0, Hidden())
+class Visible(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in HIDDEN else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Visible
 """
 ROOT = Path(__file__).parents[2]
 NOTES = [
@@ -35,16 +41,21 @@ NOTES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bare")
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(HIDDEN)
-    (folder / "notes.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in NOTES))
+    client = {"httpx2"}  # of the test
+    for site, packages in {"site": packages_of(), "serve-site": packages_of("serve") | client}.items():
+        (folder / site).mkdir()
+        hidden = HIDDEN.replace("{hidden}", repr(set(missing_without(packages))))
+        (folder / site / "sitecustomize.py").write_text(hidden)
+    lines = "".join(f"{json.dumps(note)}\n" for note in NOTES)
+    (folder / "notes.jsonl").write_text(lines)
+    (folder / "notes.jsonl.zst").write_bytes(pa.compress(lines.encode(), codec="zstd", asbytes=True))
     called(folder, "init", "--from", "notes.jsonl")
     called(folder, "run")
     return folder
 
 
-def called(folder: Path, *arguments: str, code: int = 0, python: str | None = None) -> str:
-    path = os.pathsep.join([str(folder / "site"), str(ROOT)])
+def called(folder: Path, *arguments: str, code: int = 0, python: str | None = None, site: str = "site") -> str:
+    path = os.pathsep.join([str(folder / site), str(ROOT)])
     command = ["-m", "wordpipe", *arguments] if python is None else ["-c", python]
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
@@ -100,4 +111,4 @@ with closing(ServedArtifacts.open(["run/index"], on_batch=Metrics().add_batch)) 
 
 
 def test_the_server_answers(folder: Path) -> None:
-    assert called(folder, python=SERVED).strip() == "Heating"
+    assert called(folder, python=SERVED, site="serve-site").strip() == "Heating"

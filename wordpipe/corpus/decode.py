@@ -10,14 +10,13 @@ changed or dropped is counted, and the first place of bad bytes is kept with fil
 
 import bz2
 import codecs
+import io
 import lzma
 import os
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, BinaryIO, Literal, NamedTuple
-
-import zstandard
 
 from wordpipe.corpus.documents import Ledger, cut_point
 from wordpipe.errors import InputError, StorageError
@@ -26,9 +25,8 @@ Compression = Literal["none", "gz", "bz2", "xz", "zst"]
 
 BLOCK = 1 << 20  # bytes read or given at a time
 _ALWAYS_ALLOWED = 64 << 20  # output that is never called a bomb
+_FIRST_ZST = 4 << 10  # bytes of the first block of a zstandard stream
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a crafted header may ask for 4 GiB
-_ZST_WINDOW = 128 << 20  # what the zstd command itself accepts by default
-_ZST_STEP = 1 << 10  # zstandard has no bound on its output; 1 KiB says at most 32 MiB (256 blocks of 128 KiB)
 
 _MAGIC: dict[Compression, re.Pattern[bytes]] = {
     "gz": re.compile(rb"\x1f\x8b"),
@@ -36,7 +34,7 @@ _MAGIC: dict[Compression, re.Pattern[bytes]] = {
     "xz": re.compile(rb"\xfd7zXZ\0"),
     "zst": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
-_DAMAGED = (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError)
+_DAMAGED = (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError)
 
 
 def compression_of(head: bytes) -> Compression:
@@ -69,7 +67,6 @@ _MEMBERS: dict[Compression, Callable[[], Any]] = {
     "gz": lambda: zlib.decompressobj(wbits=31),
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
-    "zst": lambda: zstandard.ZstdDecompressor(max_window_size=_ZST_WINDOW).decompressobj(),
 }
 
 
@@ -82,7 +79,7 @@ def decompress_blocks(blocks: Iterator[bytes], kind: Compression, limit: Expansi
     if kind == "none":
         yield from blocks
         return
-    for out in _members(blocks, kind, limit):
+    for out in _zst(blocks, limit) if kind == "zst" else _members(blocks, kind, limit):
         limit.add(len(out))
         if out:
             yield out
@@ -104,10 +101,10 @@ def _members(blocks: Iterator[bytes], kind: Compression, limit: ExpansionLimit) 
             try:
                 rest = yield from _output(member, kind, rest)
             except _DAMAGED as error:
-                raise InputError(f"the {kind} stream is damaged", where=limit.name, got=error) from None
+                raise _damaged(kind, limit, error) from None
             member = None if member.eof else member
     if member is not None or not members:
-        raise InputError(f"the {kind} stream is incomplete", where=limit.name, hint="download or create the file again")
+        raise _incomplete(kind, limit)
 
 
 def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, None, bytes]:
@@ -116,16 +113,60 @@ def _output(member: Any, kind: Compression, data: bytes) -> Generator[bytes, Non
         while data and not member.eof:
             yield member.decompress(data, BLOCK)
             data = member.unconsumed_tail
-    elif kind == "zst":
-        for start in range(0, len(data), _ZST_STEP):
-            yield member.decompress(data[start : start + _ZST_STEP])
-            if member.eof:
-                return bytes(member.unused_data + data[start + _ZST_STEP :])
     else:  # bzip2 and xz keep by themselves what they have not used of the input
         yield member.decompress(data, BLOCK)
         while not member.needs_input and not member.eof:
             yield member.decompress(b"", BLOCK)
     return bytes(member.unused_data)
+
+
+class _Pulled(io.RawIOBase):
+    """A file of the blocks of an iterator; `limit` notes how many bytes of a compressed stream have been taken."""
+
+    def __init__(self, blocks: Iterator[bytes], limit: ExpansionLimit) -> None:
+        super().__init__()
+        self._blocks, self._limit, self._left = blocks, limit, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._left and (block := next(self._blocks, None)) is not None:
+            self._left = memoryview(block)
+            self._limit.taken += len(block)
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
+def _zst(blocks: Iterator[bytes], limit: ExpansionLimit) -> Iterator[bytes]:
+    """Yield the decompressed output of the members of a zstandard stream, by Arrow.
+
+    It takes a window of 128 MiB at most, as the zstd command does, and gives no more than it is asked for. Python has such a
+    module since 3.14; the package zstandard takes 24 MB.
+    """
+    import pyarrow as pa
+
+    size = _FIRST_ZST
+    with pa.CompressedInputStream(pa.PythonFile(_Pulled(blocks, limit), mode="r"), "zstd") as stream:
+        try:
+            while out := stream.read(size):
+                yield out
+                size = min(
+                    2 * size, BLOCK
+                )  # Arrow gives all of it or an error, and the head of a file is no whole stream
+        except OSError as error:
+            raise _incomplete("zst", limit) if "Truncated" in str(error) else _damaged("zst", limit, error) from None
+    if not limit.taken:
+        raise _incomplete("zst", limit)
+
+
+def _damaged(kind: Compression, limit: ExpansionLimit, error: Exception) -> InputError:
+    return InputError(f"the {kind} stream is damaged", where=limit.name, got=error)
+
+
+def _incomplete(kind: Compression, limit: ExpansionLimit) -> InputError:
+    return InputError(f"the {kind} stream is incomplete", where=limit.name, hint="download or create the file again")
 
 
 def read_blocks(

@@ -198,7 +198,15 @@ def _beginning(path: Path) -> bytes | None:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
         kind = COMPRESSIONS.get(path.suffix.lower(), "none")
-        return next(decompress_blocks(iter([head]), kind, ExpansionLimit(str(path), _UNPACKED)), b"")[:HEAD_BYTES]
+        found = b""
+        try:
+            for block in decompress_blocks(iter([head]), kind, ExpansionLimit(str(path), _UNPACKED)):
+                if len(found := found + block) >= HEAD_BYTES:
+                    break
+        except InputError:  # of a longer stream the head is not whole
+            if not found:
+                raise
+        return found[:HEAD_BYTES]
     except (OSError, ValueError, InputError):
         return None
 

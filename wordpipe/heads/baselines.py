@@ -15,7 +15,7 @@ baseline of the CoNLL-2003 shared task (Tjong Kim Sang and De Meulder 2003, sect
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,12 +24,12 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from wordpipe.corpus import split_sentences
 from wordpipe.heads.labels import OUTSIDE, chunks_of
 from wordpipe.search import LexicalIndex, Tfidf
 from wordpipe.search.settings import LexicalSettings
+from wordpipe.sparse import SparseRows
 
 Floats = npt.NDArray[np.float64]
 Outputs = Literal["single", "several", "score"]
@@ -38,7 +38,8 @@ T = TypeVar("T", bound=Hashable)
 _WORD = re.compile(r"\w\w+")
 _PENALTY = {"single": 0.1, "several": 0.1, "score": 1.0}  # 1 / C of the regressions, alpha of the ridge
 _MOST_WEIGHTS = 1 << 22  # F × V; L-BFGS holds some 25 times as many float64
-_ROUNDS = 1_000
+_ROUNDS, _REMEMBERED, _TRIED = 1_000, 10, 40  # steps of L-BFGS; those it bends by; lengths of each
+_FLAT, _LITTLE = 1e-5, 1e-10  # where it ends
 _PASSAGES = 64  # whose sentences are kept, for the next question on them
 
 
@@ -102,10 +103,10 @@ class TfidfModel:
         names = sorted({*wanted}) if outputs == "single" else sorted({name for some in wanted for name in some}) \
             if outputs == "several" else []  # fmt: skip
         place = {name: number for number, name in enumerate(names)}
-        features_NF = tfidf.vectors(texts).astype(np.float64)
+        features_NF = _in_float64(tfidf.vectors(texts))
         n_outputs = 1 if outputs == "score" or (len(names) == 2 and outputs == "single") else max(1, len(names))
         kept = _commonest_columns(features_NF, _MOST_WEIGHTS // n_outputs)
-        features_NF = features_NF[:, kept]
+        features_NF = features_NF.narrowed(kept)
         if outputs == "score":
             wanted_NV = np.array(wanted, np.float64)[:, None]
             weights_FV, bias_V = fit_linear(features_NF, wanted_NV, _squared, _PENALTY[outputs])
@@ -123,8 +124,7 @@ class TfidfModel:
 
     def scores(self, texts: Sequence[tuple[str, ...]]) -> Floats:
         """Return the logits, or scores, of texts, (N, V); of two labels alone those of the second, (N, 1)."""
-        features_NF = self.tfidf.vectors(texts)[:, self.kept]
-        return np.asarray(features_NF @ self.weights + self.bias, np.float64)
+        return _in_float64(self.tfidf.vectors(texts)).narrowed(self.kept) @ self.weights + self.bias
 
     def predict(self, texts: Sequence[tuple[str, ...]]) -> list[Any]:
         """Return the baseline's label, tuple of labels, or number for each text."""
@@ -137,9 +137,13 @@ class TfidfModel:
         return [self.labels[int(place)] for place in places]
 
 
-def _commonest_columns(features_NF: Any, most: int) -> npt.NDArray[np.int64]:
+def _in_float64(features_NF: SparseRows) -> SparseRows:
+    return features_NF.with_values(features_NF.values.astype(np.float64))
+
+
+def _commonest_columns(features_NF: SparseRows, most: int) -> npt.NDArray[np.int64]:
     """Return the columns of terms that stand in most texts, in their order; all, where they are no more than `most`."""
-    texts_F = np.bincount(features_NF.indices, minlength=features_NF.shape[1])
+    texts_F = np.bincount(features_NF.columns, minlength=features_NF.shape[1])
     return np.sort(np.argsort(-texts_F, kind="stable")[: max(1, most)])
 
 
@@ -147,29 +151,79 @@ Loss = Callable[[Floats, Floats], tuple[float, Floats]]
 """Scores (N, V) and what is wanted, (N, V), to the loss summed over all and its gradient by the scores, (N, V)."""
 
 
-def fit_linear(features_NF: Any, wanted_NV: Floats, loss: Loss, penalty: float) -> tuple[Floats, Floats]:
+def fit_linear(features_NF: SparseRows, wanted_NV: Floats, loss: Loss, penalty: float) -> tuple[Floats, Floats]:
     """Return the weights (F, V) and bias (V,) of a linear baseline with the least penalised loss, by L-BFGS.
 
     The loss is divided by N in the search: the gradient at which it ends (1e-5) then means the same for few texts and many.
 
     Args:
-        features_NF: a scipy sparse array.
+        features_NF: of N texts, float64.
         wanted_NV: what is to be.
         loss: of scores.
         penalty: of the weights; the bias has none.
     """
-    (N, F), V = features_NF.shape, wanted_NV.shape[1]
+    (N, F), V, turned_FN = features_NF.shape, wanted_NV.shape[1], features_NF.turned()
 
     def value(flat: Floats) -> tuple[float, Floats]:
         weights_FV, bias_V = flat[: F * V].reshape(F, V), flat[F * V :]
         total, gradient_NV = loss(features_NF @ weights_FV + bias_V, wanted_NV)
-        gradient_FV = features_NF.T @ gradient_NV + penalty * weights_FV
+        gradient_FV = turned_FN @ gradient_NV + penalty * weights_FV
         total += penalty / 2 * float((weights_FV * weights_FV).sum())
         return total / N, np.concatenate([gradient_FV.ravel(), gradient_NV.sum(0)]) / N
 
-    options = {"maxiter": _ROUNDS, "gtol": 1e-5, "ftol": 1e-10, "maxfun": 2 * _ROUNDS}
-    found = minimize(value, np.zeros((F + 1) * V), jac=True, method="L-BFGS-B", options=options).x
+    found = _lowest(value, np.zeros((F + 1) * V))
     return found[: F * V].reshape(F, V), found[F * V :]
+
+
+def _lowest(value: Callable[[Floats], tuple[float, Floats]], at: Floats) -> Floats:
+    """Return where a convex function is lowest, by L-BFGS: the baselines' loss of their weights.
+
+    It ends where no slope is above 1e-5 or a step takes less than 1e-10 of the loss away, or after 1,000 steps.
+
+    Args:
+        value: the function and its gradient.
+        at: where to begin.
+
+    Source: Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4 and 7.5; the search for a step that meets the
+    weak Wolfe conditions by Lewis and Overton 2013, "Nonsmooth optimization via quasi-Newton methods", algorithm 4.6.
+    """
+    total, gradient = value(at)
+    steps: deque[tuple[Floats, Floats, float]] = deque(
+        maxlen=_REMEMBERED
+    )  # moves, changes of the gradient, their product
+    for _ in range(_ROUNDS):
+        if np.abs(gradient).max(initial=0) <= _FLAT:
+            break
+        # the direction: the gradient, bent by the curvature that the last steps have seen
+        way, shares = -gradient, []
+        for move, change, product in reversed(steps):
+            shares.append(float(move @ way) / product)
+            way -= shares[-1] * change
+        if steps:
+            way *= steps[-1][2] / float(steps[-1][1] @ steps[-1][1])
+        for (move, change, product), share in zip(steps, reversed(shares), strict=True):
+            way += (share - float(change @ way) / product) * move
+        # a step that takes enough of the loss away, and after which the slope is less steep
+        slope, length, low, high = float(gradient @ way), 1.0, 0.0, np.inf
+        if not steps:
+            length = min(1.0, 1 / float(np.abs(gradient).sum()))
+        for _ in range(_TRIED):
+            after, turned = value(at + length * way)
+            if after > total + 1e-4 * length * slope:
+                high = length
+            elif float(turned @ way) < 0.9 * slope:
+                low = length
+            else:
+                break
+            length = (low + high) / 2 if high < np.inf else 2 * low
+        else:
+            break  # nothing is left to gain but rounding
+        move, change, before = length * way, turned - gradient, total
+        at, total, gradient = at + move, after, turned
+        steps.append((move, change, float(move @ change)))
+        if before - total <= _LITTLE * max(abs(before), abs(total), 1.0):
+            break
+    return at
 
 
 def _softmax(scores_NV: Floats, wanted_NV: Floats) -> tuple[float, Floats]:

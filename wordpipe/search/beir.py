@@ -15,11 +15,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
@@ -29,6 +29,7 @@ from wordpipe.search.knn import Hits, VectorTable, best_of
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms
+from wordpipe.sparse import SparseRows
 
 _RM3_TEXTS, _RM3_TERMS = 10, 10  # as Anserini expands
 _BLOCK, _BASIS = 0.1, 3.84  # columns of a block, and vectors of a basis, for each direction that is wanted
@@ -178,14 +179,22 @@ def baselines(
     found["rm3"] = lexical.best(expanded, depth)
     tfidf = Tfidf.fit(passages, Analyser(lexical.settings.language))
     sparse_NV, queries_QV = tfidf.vectors(passages), tfidf.vectors(questions)
-    products = (queries_QV @ sparse_NV.T).tocsr()
-    found["tfidf"] = [
-        best_of(products.indices[start:end], products.data[start:end], depth)
-        for start, end in zip(products.indptr, products.indptr[1:], strict=False)
-    ]
+    found["tfidf"] = _nearest_texts(queries_QV, sparse_NV.turned(), depth)
     report(Progress("latent semantic indexing"))
     latent = LatentSpace.fit(sparse_NV, lsi_dim)
     found["lsi"] = VectorTable(latent.vectors(sparse_NV)).search(latent.vectors(queries_QV), depth)
+    return found
+
+
+def _nearest_texts(queries_QV: SparseRows, texts_VN: SparseRows, depth: int) -> list[Hits]:
+    """Return for each query the texts with the highest products, among those that share a term."""
+    found = []
+    for first, end in pairwise(queries_QV.bounds.tolist()):
+        held = texts_VN.picked(queries_QV.columns[first:end])
+        weights = held.values * np.repeat(queries_QV.values[first:end], np.diff(held.bounds))
+        rows, at = np.unique(held.columns, return_inverse=True)
+        scores = np.bincount(at, weights=weights, minlength=len(rows)).astype(np.float32)
+        found.append(best_of(rows, scores, depth))
     return found
 
 
@@ -252,25 +261,22 @@ class Tfidf:
         idf = 1 + np.log((1 + len(texts)) / (1 + np.array([*df.values()], dtype=np.float64)))
         return cls(analyse, {term: column for column, term in enumerate(df)}, idf.astype(np.float32))
 
-    def vectors(self, texts: Sequence[Any]) -> Any:
-        """Return TF-IDF vectors of a collection's texts, (N, V) float32 `csr_array`, rows of length 1; empty without terms.
+    def vectors(self, texts: Sequence[Any]) -> SparseRows:
+        """Return TF-IDF vectors of a collection's texts, (N, V) float32, rows of length 1; empty without terms.
 
         Empty without known terms.
         """
         starts = [0]
         columns: list[int] = []
-        counts: list[int] = []
         for text in texts:
-            known = Counter(column for term in self.analyse(text) if (column := self.column_of.get(term)) is not None)
-            columns += known.keys()
-            counts += known.values()
+            columns += (column for term in self.analyse(text) if (column := self.column_of.get(term)) is not None)
             starts.append(len(columns))
-        at = np.array(columns, dtype=np.int64)
-        values = (1 + np.log(np.array(counts, dtype=np.float64))) * self.idf[at]
-        row_of = np.repeat(np.arange(len(texts)), np.diff(starts))
-        lengths_N = np.sqrt(np.bincount(row_of, weights=values * values, minlength=len(texts)))
-        shape = (len(texts), len(self.idf))
-        return sp.csr_array(((values / lengths_N[row_of]).astype(np.float32), at, np.array(starts)), shape=shape)
+        counts_NV = SparseRows.counted(np.array(columns, dtype=np.int32), starts, len(self.idf))
+        weights_NV = counts_NV.with_values(
+            (1 + np.log(counts_NV.values.astype(np.float64))) * self.idf[counts_NV.columns]
+        )
+        lengths_N = np.sqrt(weights_NV.squares())
+        return weights_NV.with_values((weights_NV.values / lengths_N[weights_NV.row_of]).astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -286,7 +292,7 @@ class LatentSpace:
     ]  # (V, K), orthonormal columns, the strongest first; zero where the texts have no more
 
     @classmethod
-    def fit(cls, texts_NV: Any, dim: int) -> "LatentSpace":
+    def fit(cls, texts_NV: SparseRows, dim: int) -> "LatentSpace":
         """Find `dim` latent directions of a collection (the baseline LSI); fewer where the matrix is not so large.
 
         The same matrix gives the same directions, as the iteration starts at fixed vectors.
@@ -296,8 +302,8 @@ class LatentSpace:
             return cls(np.zeros((texts_NV.shape[1], 0), dtype=np.float32))
         # on the shorter side; from there to the terms
         of_texts = texts_NV.shape[0] < texts_NV.shape[1]
-        matrix = sp.csr_array(texts_NV.T if of_texts else texts_NV, dtype=np.float32)
-        turned = sp.csr_array(matrix.T)
+        texts_NV = texts_NV.with_values(texts_NV.values.astype(np.float32, copy=False))
+        matrix, turned = (texts_NV.turned(), texts_NV) if of_texts else (texts_NV, texts_NV.turned())
         with one_thread_a_product():
             vectors_SK = _leading(matrix, turned, k)
         if of_texts:
@@ -307,12 +313,12 @@ class LatentSpace:
             vectors_SK /= values_K
         return cls(np.ascontiguousarray(vectors_SK, dtype=np.float32))
 
-    def vectors(self, texts_NV: Any) -> npt.NDArray[np.float32]:
+    def vectors(self, texts_NV: SparseRows) -> npt.NDArray[np.float32]:
         """Return vectors of texts in the latent space, (N, K) float32 of length 1; zero for texts that have none."""
-        return unit_rows(np.asarray(texts_NV @ self.directions, dtype=np.float32), least=1e-6)[0]
+        return unit_rows(texts_NV @ self.directions, least=1e-6)[0]
 
 
-def _leading(matrix: Any, turned: Any, k: int) -> npt.NDArray[np.float32]:
+def _leading(matrix: SparseRows, turned: SparseRows, k: int) -> npt.NDArray[np.float32]:
     """Return the k leading right singular vectors of a matrix of the latent space, (S, k) float32, the strongest first.
 
     By block Lanczos: the space of X, A'A X, (A'A)^2 X, … for random X of few columns, orthogonalised against all blocks
@@ -320,7 +326,7 @@ def _leading(matrix: Any, turned: Any, k: int) -> npt.NDArray[np.float32]:
     time, takes five times as long for 0.1 % more of the length of the texts; on the four collections nDCG@10 is the same.
 
     Args:
-        matrix: A, csr, float32, of S columns.
+        matrix: A, float32, of S columns.
         turned: A', likewise.
         k: less than S.
 
@@ -330,7 +336,7 @@ def _leading(matrix: Any, turned: Any, k: int) -> npt.NDArray[np.float32]:
     size, wide = matrix.shape[1], max(_LEAST, round(_BLOCK * k))
     basis = math.ceil(_BASIS * k / wide) * wide
     if size <= max(basis, _SMALL):  # then the exact ones take no longer
-        return _eigenvectors((turned @ matrix).toarray().astype(np.float64), k)
+        return _eigenvectors(matrix.gram().astype(np.float64), k)
     basis_SM, gram_MM = np.empty((size, basis), np.float32), np.zeros((basis, basis))
     rng, largest = np.random.default_rng(_STREAM), 0.0
     block_SB = np.linalg.qr(rng.standard_normal((size, wide), dtype=np.float32))[0]

@@ -32,19 +32,13 @@ Links = Iterator[tuple[Rows, Rows]]
 
 def groups_of(links: Links, rows: int) -> tuple[list[Rows], int]:
     """Return the rows of each group of linked rows (near duplicates), the largest group first; how many links."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    from wordpipe.sparse import join_linked, lowest_linked
 
-    labels_N, pairs = np.arange(rows), 0  # the lowest row of each row's group
-    for ends in links:
-        pairs += len(ends[0])
-        one, other = (labels_N[end] for end in ends)
-        nodes, at = np.unique(np.concatenate([one, other]), return_inverse=True)
-        graph = coo_array((np.ones(len(one), dtype=np.int8), np.split(at, 2)), shape=(len(nodes), len(nodes)))
-        parts = connected_components(graph, directed=False)[1]
-        renamed_N = np.arange(rows)
-        renamed_N[nodes] = nodes[np.unique(parts, return_index=True)[1]][parts]
-        labels_N = renamed_N[labels_N]
+    lower_N, pairs = np.arange(rows), 0
+    for one, other in links:
+        pairs += len(one)
+        join_linked(lower_N, one, other)
+    labels_N = lowest_linked(lower_N)
     order = np.argsort(labels_N, kind="stable")
     found = np.split(order, np.flatnonzero(np.diff(labels_N[order])) + 1)
     return sorted((group for group in found if len(group) > 1), key=lambda group: (-len(group), int(group[0]))), pairs

@@ -216,7 +216,7 @@ def span_of(written: str) -> tuple[np.datetime64, np.datetime64, bool]:
     """
     zone = _ZONE.search(written) if len(written) > _DAY else None
     first = np.datetime64(written[: zone.start()] if zone else written)
-    last = first + 1
+    last = (first.astype(np.int64) + 1).astype(first.dtype)  # NumPy 2.5 deprecates `first + 1`
     ahead = np.timedelta64(0, "m")
     if zone and zone[1]:
         ahead = np.timedelta64(int(zone[1] + zone[2]) * 60 + int(zone[1] + (zone[3] or "0")), "m")

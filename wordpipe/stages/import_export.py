@@ -102,7 +102,7 @@ def import_words(file: PathLike, *, output: PathLike, run: RunOptions | None = N
     if imported_kind(path) == "model":
         return import_encoder(path, output, chosen, run)
     with open_job("words", output, chosen, run) as job:
-        job.libraries = ("numpy", "pyarrow", "zstandard")
+        job.libraries = ("numpy", "pyarrow")
         # the words that are kept, with their vectors
         with reading(job, vectors_entry, path), ExitStack() as stack:
             if chosen.tokenizer is not None:

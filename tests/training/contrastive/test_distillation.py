@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.sparse_matrices import as_scipy
 from wordpipe.training.contrastive import distillation, distilled_table, held_words, nearness
 
 
@@ -23,7 +24,7 @@ def solved_densely(words_VD, weights_V, held_NV, taught_ND):
     first_VD = (words_VD * weights_V[:, None]).astype(np.float64)
     table_VD, counts_NV, ridge_VV = (
         first_VD,
-        held_NV.toarray().astype(np.float64),
+        as_scipy(held_NV).toarray().astype(np.float64),
         np.diag(distillation._RIDGE / weights_V**2),
     )
     for _ in range(2):
@@ -54,7 +55,7 @@ def test_it_comes_nearer_to_the_teacher_and_a_word_of_no_text_stays():
 
 def test_a_text_without_words_changes_nothing():
     words_VD, weights_V, held_NV, taught_ND = drawn(2)
-    ids = [np.repeat(np.arange(held_NV.shape[1]), row).tolist() for row in held_NV.toarray().astype(int)]
+    ids = [np.repeat(np.arange(held_NV.shape[1]), row).tolist() for row in as_scipy(held_NV).toarray().astype(int)]
     more_NV, more_ND = held_words([*ids, []], len(words_VD)), np.concatenate([taught_ND, taught_ND[:1]])
     one, other = (
         distilled_table(words_VD, weights_V, held, taught, lambda _: None)
@@ -62,4 +63,4 @@ def test_a_text_without_words_changes_nothing():
     )
     np.testing.assert_array_equal(one, other)
     assert nearness(one, held_words([[]], len(words_VD)), taught_ND[:1]) == 0
-    assert distillation.held_words([[0, 0], []], 2).toarray().tolist() == [[2, 0], [0, 0]]
+    assert as_scipy(held_words([[0, 0], []], 2)).toarray().tolist() == [[2, 0], [0, 0]]

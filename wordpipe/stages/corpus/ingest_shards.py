@@ -51,7 +51,7 @@ _ROWS_READ = 4096  # read at a time, where rows are written again
 
 Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
 Files = TypeVar("Files", bound=PartFiles)
-LIBRARIES = ("pyarrow", "zstandard", "charset-normalizer")
+LIBRARIES = ("pyarrow", "charset-normalizer")
 _KEY_BYTES = 10
 _KEYS = pa.schema([pa.field(name, pa.binary(_KEY_BYTES), nullable=False) for name in ("key", "digest")])
 _IDS = pa.schema([("id", pa.string()), ("source", pa.string()), ("line", pa.int64())])

@@ -276,12 +276,12 @@ def _baseline_scores(pairs: ScoredPairs, language: str) -> dict[str, _Scores]:
     analyse = _analyser(recognised_language(texts) if language == "auto" else language)
     sparse_NV = Tfidf.fit(texts, analyse).vectors(texts)
     latent_NK = LatentSpace.fit(sparse_NV, _LSI_DIM).vectors(sparse_NV)
-    products_PV = sparse_NV[first_P].multiply(sparse_NV[second_P])
+    products_P = sparse_NV.picked(first_P).with_rows_of(sparse_NV.picked(second_P))
     stems = [{*analyse(text)} for text in texts]
     both = ((stems[one], stems[other]) for one, other in zip(first_P, second_P, strict=True))
     overlap_P = np.array([len(one & other) / max(len(one | other), 1) for one, other in both], dtype=np.float64)
     return {
-        "tfidf": _Scores(_rounded(products_PV.sum(axis=1)), int((np.diff(sparse_NV.indptr) == 0).sum())),
+        "tfidf": _Scores(_rounded(products_P), int((np.diff(sparse_NV.bounds) == 0).sum())),
         "lsi": _Scores(_cosines(latent_NK, first_P, second_P), int((~latent_NK.any(axis=1)).sum())),
         "overlap": _Scores(overlap_P),
     }

@@ -88,7 +88,7 @@ def train_static(tokens: PathLike, *, output: PathLike, run: RunOptions | None =
     chosen = StaticSettings.make(settings)
     with open_job("model", output, chosen, run) as job:
         job.arguments = [tokens]
-        job.libraries = ("safetensors", "tokenizers", "numpy", "pyarrow", "scipy", "numba", "PyStemmer")
+        job.libraries = ("safetensors", "tokenizers", "numpy", "pyarrow", "numba", "PyStemmer")
         source = job.open_input(tokens, ["tokens"])
         job.note_first_texts(source)
         check_pairs(chosen)

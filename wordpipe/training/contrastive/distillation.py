@@ -22,7 +22,8 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, diags_array
+
+from wordpipe.sparse import SparseRows
 
 Matrix = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.float32]
@@ -36,17 +37,14 @@ _ROUNDS, _ITERATIONS = 2, 10
 _LEAST = 1e-6  # of a sum
 
 
-def held_words(ids: Sequence[Sequence[int]], n_words: int) -> csr_array:
+def held_words(ids: Sequence[Sequence[int]], n_words: int) -> SparseRows:
     """Return how often each text has each word that a teacher's table has a row for, (N, V) float32."""
     bounds = np.cumsum([0, *map(len, ids)])
-    indices = np.fromiter(chain.from_iterable(ids), np.int32, int(bounds[-1]))
-    held_NV = csr_array((np.ones(len(indices), np.float32), indices, bounds), shape=(len(ids), n_words))
-    held_NV.sum_duplicates()
-    return held_NV
+    return SparseRows.counted(np.fromiter(chain.from_iterable(ids), np.int32, int(bounds[-1])), bounds, n_words)
 
 
 def distilled_table(
-    words_VD: Matrix, weights_V: Weights, held_NV: csr_array, taught_ND: Matrix, watch: Callable[[float], None]
+    words_VD: Matrix, weights_V: Weights, held_NV: SparseRows, taught_ND: Matrix, watch: Callable[[float], None]
 ) -> Matrix:
     """Return the static table whose unit sums are near a teacher's vectors of texts, (V, D) float32.
 
@@ -62,26 +60,26 @@ def distilled_table(
     for round_ in range(_ROUNDS):
         length_N = np.linalg.norm(held_NV @ table_VD, axis=1)
         some_N = length_N > _LEAST
-        scaled_NV = diags_array(np.where(some_N, 1 / np.maximum(length_N, _LEAST), 0).astype(np.float32)) @ held_NV
+        scale_N = np.where(some_N, 1 / np.maximum(length_N, _LEAST), 0).astype(np.float32)
+        scaled_NV = held_NV.with_values(held_NV.values * scale_N[held_NV.row_of])
         table_VD = _solved(
-            scaled_NV.tocsr(), np.where(some_N[:, None], taught_ND, np.float32(0)), ridge_V, first_VD, table_VD,
+            scaled_NV, np.where(some_N[:, None], taught_ND, np.float32(0)), ridge_V, first_VD, table_VD,
             lambda done, before=round_: watch((before + done) / _ROUNDS),  # type: ignore[misc]
         )  # fmt: skip
     return table_VD
 
 
 def _solved(
-    held_NV: csr_array, taught_ND: Matrix, ridge_V: Weights, first_VD: Matrix, begun_VD: Matrix,
+    held_NV: SparseRows, taught_ND: Matrix, ridge_V: Weights, first_VD: Matrix, begun_VD: Matrix,
     watch: Callable[[float], None],
 ) -> Matrix:  # fmt: skip
     """Return a better solution of the linear problem of a distilled table than the one it begins with, (V, D).
 
     Columns are independent of each other, each with steps of its own.
     """
-    of_words_VN = held_NV.T.tocsr()
+    of_words_VN = held_NV.turned()
     ridge_V1 = ridge_V[:, None]
-    squares_V = np.asarray(held_NV.multiply(held_NV).sum(axis=0)).ravel()
-    eased_V1 = (1 / (squares_V + ridge_V)).astype(np.float32)[:, None]
+    eased_V1 = (1 / (of_words_VN.squares() + ridge_V)).astype(np.float32)[:, None]
     table_VD = begun_VD.copy()
     left_VD = of_words_VN @ (taught_ND - held_NV @ table_VD) - ridge_V1 * (table_VD - first_VD)
     way_VD = eased_V1 * left_VD
@@ -99,7 +97,7 @@ def _solved(
     return table_VD.astype(np.float32, copy=False)
 
 
-def nearness(table_VD: Matrix, held_NV: csr_array, taught_ND: Matrix) -> float:
+def nearness(table_VD: Matrix, held_NV: SparseRows, taught_ND: Matrix) -> float:
     """Measure a distilled table: the mean cosine of its texts with the teacher's vectors; 0 where a text has no word."""
     sums_ND = held_NV @ table_VD
     length_N = np.maximum(np.linalg.norm(sums_ND, axis=1), _LEAST)

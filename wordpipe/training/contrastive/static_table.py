@@ -22,7 +22,6 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, diags_array
 
 from wordpipe.compiled import mixed_bits, read_only
 from wordpipe.encoders import sum_texts
@@ -30,6 +29,7 @@ from wordpipe.errors import InputError
 from wordpipe.metrics import unit_rows
 from wordpipe.model import seed_of
 from wordpipe.search import LatentSpace
+from wordpipe.sparse import SparseRows
 from wordpipe.tokens import UNSPACED_START, token_bytes
 from wordpipe.training.contrastive.pair_text import PairText, rows_of
 from wordpipe.words import hashes_of
@@ -76,7 +76,7 @@ def spelled_part(stems: Sequence[str], dim: int, seed: int) -> Matrix:
         number_of = {one: number for number, one in enumerate(dict.fromkeys(chain.from_iterable(features)))}
         bounds = np.cumsum([0, *map(len, features)])
         indices = np.array([number_of[one] for one in chain.from_iterable(features)])
-        held_SF = csr_array((np.ones(len(indices), np.float32), indices, bounds), shape=(len(features), len(number_of)))
+        held_SF = SparseRows.counted(indices, bounds, len(number_of))
         sums_SD = held_SF @ _signs([*number_of], dim, seed)  # whole numbers: exact in any order
         part_SD[first : first + len(features)] = sums_SD / np.sqrt(dim * np.diff(bounds), dtype=np.float32)[:, None]
     return part_SD[stem_V]
@@ -182,11 +182,9 @@ def lsi_part(text: PairText, dim: int, stems: Sequence[str]) -> Matrix:
     if min(counts_PS.shape) < 3:
         raise InputError("too little text for latent semantic indexing", got=f"{counts_PS.shape[0]} passages of training text",
                          hint="use --lsi-weight 0 to train without latent semantic indexing")  # fmt: skip
-    weighted_PS = counts_PS.astype(np.float64)
-    weighted_PS.data = 1 + np.log(weighted_PS.data)
-    weighted_PS = weighted_PS @ diags_array(idf_S)
-    norm_P = np.sqrt(weighted_PS.multiply(weighted_PS).sum(axis=1))
-    weighted_PS = diags_array(1 / np.maximum(norm_P, 1e-12)) @ weighted_PS
+    weighted_PS = counts_PS.with_values((1 + np.log(counts_PS.values.astype(np.float64))) * idf_S[counts_PS.columns])
+    scale_P = 1 / np.maximum(np.sqrt(weighted_PS.squares()), 1e-12)
+    weighted_PS = weighted_PS.with_values(weighted_PS.values * scale_P[weighted_PS.row_of])
     directions_SK = LatentSpace.fit(weighted_PS, dim).directions
     part_VD = np.zeros((len(stem_V), dim), np.float32)
     part_VD[:, : directions_SK.shape[1]] = directions_SK[stem_V]
@@ -247,7 +245,9 @@ def _stem_numbers(stems: Sequence[str]) -> npt.NDArray[np.int32]:
     return np.unique(np.array(stems, dtype=object), return_inverse=True)[1].astype(np.int32)
 
 
-def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int32], csr_array, npt.NDArray[np.float64]]:
+def _passages(
+    text: PairText, stems: Sequence[str]
+) -> tuple[npt.NDArray[np.int32], SparseRows, npt.NDArray[np.float64]]:
     """Return for the static table each word's stem, how often each passage has each stem, and the idf.
 
     A document's title is read with its first passage, as it is embedded with its text: without it, latent directions of
@@ -266,11 +266,8 @@ def _passages(text: PairText, stems: Sequence[str]) -> tuple[npt.NDArray[np.int3
         ids.append(numbers[numbers != stop])
     pointers = np.concatenate([[0], np.cumsum([len(some) for some in ids])])
     indices = np.concatenate(ids) if ids else np.zeros(0, np.int32)
-    counts_PS = csr_array(
-        (np.ones(len(indices), np.float32), indices, pointers), shape=(len(ids), int(stem_V.max(initial=-1)) + 1)
-    )
-    counts_PS.sum_duplicates()
-    held_S = np.bincount(counts_PS.indices, minlength=counts_PS.shape[1])
+    counts_PS = SparseRows.counted(indices, pointers, int(stem_V.max(initial=-1)) + 1)
+    held_S = np.bincount(counts_PS.columns, minlength=counts_PS.shape[1])
     return stem_V, counts_PS, 1 + np.log((1 + counts_PS.shape[0]) / (1 + held_S))
 
 
