@@ -70,7 +70,7 @@ def test_the_walk_of_a_command(built):
     [
         ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 83),
         pytest.param("query {built}/words water", 74, marks=pytest.mark.slow),
-        ("query {built}/index water", 90),
+        ("query {built}/index water", 91),
     ],
     ids=["train", "words", "index"],
 )

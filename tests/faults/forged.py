@@ -310,7 +310,7 @@ _FAST = {"dim-a-word/index", "no-facts/embed", "path-surrogate/tokenize"}
 _FILES = {
     "index": (
         "encoder/encoder.json", "encoder/tokenizer.json", "encoder/config.json", "encoder/model.safetensors", "row_keys.npy",
-        "encoder/transform.safetensors", "index-00000.parquet", "lexical/lexical.json", "lexical/counts.npy",
+        "encoder/transform.safetensors", "index-00000.parquet", "lexical/lexical.json", "lexical/postings.npy",
     ),
     "index-words": ("index.faiss", "index-00000.parquet"),
     "embed": (

@@ -263,7 +263,7 @@ def test_some_texts_of_an_index_have_the_terms_and_scores_of_an_index_of_them_al
     chosen = np.random.default_rng(seed).random(len(corpus)) < 0.6
     some = LexicalIndex.build(corpus, ENGLISH).of_some(chosen)
     alone = LexicalIndex.build([text for text, is_chosen in zip(corpus, chosen, strict=True) if is_chosen], ENGLISH)
-    words = {f"{name}.npy" for name in ("word_letters", "word_ends", "word_terms", "word_counts")}
+    words = {f"{name}.npy" for name in ("word_letters", "word_sizes", "word_terms", "word_counts")}
     assert {name: data for name, data in files_of(some).items() if name not in words} == {
         name: data for name, data in files_of(alone).items() if name not in words
     }
@@ -282,9 +282,9 @@ def test_what_is_saved_answers_the_same_and_damage_is_named():
     assert again.settings == index.settings
     np.testing.assert_array_equal(again.scores("dancing bee tax"), index.scores("dancing bee tax"))
     with pytest.raises(ArtifactError, match="do not match each other"):
-        LexicalIndex.load({**files, "rows.npy": files["starts.npy"]})
+        LexicalIndex.load({**files, "postings.npy": files["letters.npy"]})
     with pytest.raises(ArtifactError, match="the lexical index cannot be read"):
-        LexicalIndex.load({**files, "rows.npy": b"no array"})
+        LexicalIndex.load({**files, "postings.npy": b"no array"})
 
 
 @pytest.mark.parametrize("corpus", [[], ["", " "], ["the of"]])

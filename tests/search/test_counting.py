@@ -45,10 +45,11 @@ def counted(texts, language, stems):
     index = LexicalIndex.build(iter(texts), LexicalSettings(language=language), stems=stems)
     names = [term.decode() for term in index.terms]
     assert [name.encode() for name in names] == sorted(name.encode() for name in names)
-    places = zip(index.postings.terms_of_postings().tolist(), index.postings.rows.tolist(), strict=True)
-    terms = {(names[term], row): n for (term, row), n in zip(places, index.postings.counts.tolist(), strict=True)}
+    terms_P, rows_P, counts_P = index.postings.all()
+    places = zip(terms_P.tolist(), rows_P.tolist(), strict=True)
+    terms = {(names[term], row): n for (term, row), n in zip(places, counts_P.tolist(), strict=True)}
     words = {(word.decode(), names[term]): n for word, term, n in index.words.rows()}
-    assert len(terms) == len(index.postings.rows)
+    assert len(terms) == len(rows_P)
     assert len(words) == len(index.words)
     return terms, words, index.postings.lengths.tolist()
 

@@ -121,7 +121,7 @@ FOUND = [  # each was a traceback, a wrong exit code, or gigabytes
     ("index", "encoder/tokenizer.json", b"random", ["query"]),
     ("index", "row_keys.npy", b"random", ["update"]),
     ("index-hnsw", "encoder/model.safetensors", b"", ["query"]),
-    ("index", "lexical/rows.npy", b"", ["lexical"]),
+    ("index", "lexical/postings.npy", b"", ["lexical"]),
     ("index", "lexical/lexical.json", b"{}", ["lexical"]),
     ("model", "tokenizer_config.json", b"[" * 5_000, ["fill"]),
     ("model", "steps.parquet", b"PAR1", ["plot"]),

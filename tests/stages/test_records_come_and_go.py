@@ -431,7 +431,7 @@ def assert_index_as_made_anew() -> None:
     wordpipe.index("c", output="j", unit="document", language="english")
     with Artifact("i") as one, Artifact("j") as other:
         assert [*map(one.read, one.names("index-"))] == [*map(other.read, other.names("index-"))]
-        for name in ("rows", "counts", "letters", "lengths"):
+        for name in ("postings", "texts", "letters", "lengths", "text_terms"):
             assert one.read(f"lexical/{name}.npy") == other.read(f"lexical/{name}.npy")
 
 

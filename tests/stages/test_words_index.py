@@ -138,7 +138,7 @@ def test_an_update_is_a_fresh_build(built, tmp_path, cli):
             "kept": 37, "added": 1, "removed": 3,
         }  # fmt: skip
         assert [*map(one.read, one.names("index-"))] == [*map(other.read, other.names("index-"))]
-        for name in ("rows", "counts", "letters", "lengths"):
+        for name in ("postings", "texts", "letters", "lengths", "text_terms"):
             assert one.read(f"lexical/{name}.npy") == other.read(f"lexical/{name}.npy")
     assert [hit["id"] for hit in wordpipe.query(tmp_path / "i", "honey")] == ["new"]
 

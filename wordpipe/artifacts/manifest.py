@@ -29,7 +29,7 @@ from wordpipe.storage import cache_folder
 Kind = Literal["corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions"]
 InputKind = Kind | Literal["source", "file"]  # text at the start of the chain; a file that a setting names
 KINDS: tuple[Kind, ...] = ("corpus", "tokens", "words", "model", "sentences", "index", "clusters", "predictions")
-FORMATS: dict[Kind, int] = {**dict.fromkeys(KINDS, 2), "index": 4}
+FORMATS: dict[Kind, int] = {**dict.fromkeys(KINDS, 2), "index": 5}
 """The format of every kind, raised when artifacts of before would be misread. From 1.0 on it is raised only together with a
 reader of the one before, which is kept until 2.0."""
 LONGEST_NAME = 255  # bytes, of most file systems

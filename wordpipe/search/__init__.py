@@ -76,9 +76,9 @@ if TYPE_CHECKING:
     from wordpipe.search.lexical.language import recognised_language
     from wordpipe.search.lexical.letters import folded, without_particle
     from wordpipe.search.lexical.names import IndexWithNames, names_in
+    from wordpipe.search.lexical.packed_lists import LEXICAL
     from wordpipe.search.lexical.rules import RULES, SWITCHED, Rule
     from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure, slips_between, slips_of_all
-    from wordpipe.search.lexical.word_lookup import LEXICAL
     from wordpipe.search.lexical.words_of_fields import (
         fields_of_hit,
         fields_with,

@@ -22,35 +22,39 @@ from wordpipe.search.knn import Hits, Mask, Rows, best_of
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
 from wordpipe.search.lexical.analysis import Analyser
-from wordpipe.search.lexical.postings import (
+from wordpipe.search.lexical.packed_lists import (
+    BUILD_AGAIN,
+    LEXICAL,
     Int32s,
+    PackedLists,
+    packed,
+    strangers,
+    unpacked,
+    within,
+)
+from wordpipe.search.lexical.postings import (
     Postings,
     QueryTerms,
     Terms,
     TextCounts,
-    TextTerms,
     among,
     border_of,
     gains_of,
     read_only,
 )
 from wordpipe.search.lexical.spelling import WordTable
-from wordpipe.search.lexical.word_lookup import BUILD_AGAIN, LEXICAL, READ_WORDS, WordLookup, strangers, within
+from wordpipe.search.lexical.word_lookup import READ_WORDS, WordLookup
 from wordpipe.search.settings import LexicalSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SETTINGS = "lexical.json"
-_ARRAYS = ("letters", "ends", "starts", "rows", "counts", "lengths")
-_WORDS = ("word_letters", "word_ends", "word_terms", "word_counts")
-_BY_TEXT = ("text_starts", "text_terms", "text_counts")
-_KINDS = {
-    "letters": "u",
-    "counts": "u",
-    "text_counts": "u",
-    "word_letters": "u",
-}  # kinds of numbers; the others are signed
+_OF_TERMS = ("letters", "sizes", "texts", "text_bytes", "postings", "lengths")
+_OF_WORDS = ("word_letters", "word_sizes", "word_terms", "word_counts")
+_OF_TEXTS = ("terms", "term_bytes", "text_terms")
+_ARRAYS = _OF_TERMS + _OF_WORDS + _OF_TEXTS
+_NUMBERED = "word_terms"  # the array of int32; the others are bytes
 _SAMPLE = 1_000  # texts that tell the language
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
 _LEAST_SAVED = 1_000  # postings of a term, below which it is quicker to add them up than to see whether that is needed
@@ -115,8 +119,6 @@ class LexicalIndex(WordLookup):
         """
         from wordpipe.search.lexical.counting import Counted, counted, merged
 
-        if not within(self.postings.rows, len(self)):
-            raise strangers()
         old = Counted(self.terms, self.postings, self.words)
         new, lost = counted(texts, self.analyser), counted(gone, self.analyser)
         found = merged(old, new, lost, old_rows_N)
@@ -144,8 +146,6 @@ class LexicalIndex(WordLookup):
                 got = " and ".join(f"{one.settings.language} ({_settings_of(one)})" for one in (self, other))
                 hint = "ask each index by itself, or make them with the same --language"
                 raise ConfigError(what, got=got, hint=hint)
-            if not within(other.postings.rows, len(other)):
-                raise strangers()
             rows_N = np.append(np.arange(len(found.postings.lengths)), np.full(len(other), -1))
             more = Counted(other.terms, other.postings, other.words)
             found = merged(found, more, counted((), self.analyser), rows_N)
@@ -174,7 +174,7 @@ class LexicalIndex(WordLookup):
 
     def texts(self, rows_R: Rows) -> TextCounts:
         """Return the terms of R texts of the index."""
-        at, numbers, counts = self.by_text.of_rows(rows_R)
+        at, numbers, counts = self.by_text.some(rows_R)
         if not within(numbers, len(self.terms)):
             raise strangers()
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
@@ -207,7 +207,7 @@ class LexicalIndex(WordLookup):
         if self._loops is plain_loops:
             return self.score_texts(query, self.texts(rows_R))
         own, scores_R = self.by_text, np.empty(len(rows_R), np.float32)
-        of_texts, asked = (own.starts, own.terms, own.counts), (query.numbers, self._weights(query))
+        of_texts, asked = (own.sizes, own.ends, own.data), (query.numbers, self._weights(query))
         weighed = self._damping, self._in_field, len(self.terms)
         if not self._loops.score_rows(rows_R, *of_texts, *asked, *weighed, scores_R):
             raise strangers()
@@ -292,25 +292,14 @@ class LexicalIndex(WordLookup):
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
-        about = {"format": 1, "settings": self.settings.model_dump(mode="json"), "stems": self.stems}
-        yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
         terms, postings, words = self.terms, self.postings, self.words
-        arrays: tuple[npt.NDArray[Any], ...] = (
-            terms.letters,
-            terms.ends,
-            postings.starts,
-            postings.rows,
-            postings.counts,
-            postings.lengths,
-            words.words.letters,
-            words.words.ends,
-            words.terms,
-            words.counts,
-            self.by_text.starts,
-            self.by_text.terms,
-            self.by_text.counts,
-        )
-        for name, array in zip(_ARRAYS + _WORDS + _BY_TEXT, arrays, strict=True):
+        settings, most = self.settings.model_dump(mode="json"), postings.lists.largest
+        about = {"settings": settings, "stems": self.stems, "largest_count": most}
+        yield _SETTINGS, json.dumps(about, indent=2, sort_keys=True).encode()
+        of_terms = (terms.letters, packed(terms.sizes), *postings.lists.arrays(), packed(postings.lengths))
+        of_words = (words.words.letters, packed(words.words.sizes), words.terms, packed(words.counts))
+        arrays: tuple[npt.NDArray[Any], ...] = (*of_terms, *of_words, *self.by_text.arrays())
+        for name, array in zip(_ARRAYS, arrays, strict=True):
             yield f"{name}.npy", array_data(array)
 
     @classmethod
@@ -322,24 +311,26 @@ class LexicalIndex(WordLookup):
         """
         with damage_named(f"{LEXICAL}{_SETTINGS}", "the lexical index cannot be read", BUILD_AGAIN):
             about = parse_json_object(files[_SETTINGS], _SETTINGS)
-            settings, stems = LexicalSettings.make(about["settings"]), about["stems"]
-            if type(stems) is not bool:
-                raise ValueError(f"stems {stems!r}")
-        letters, ends, starts, rows, counts, lengths = (_array(files, name) for name in _ARRAYS)
-        terms, postings = Terms(letters, ends), Postings(starts, rows, counts, lengths)
-        word_letters, word_ends, word_terms, word_counts = (_array(files, name) for name in _WORDS)
-        words = WordTable(Terms(word_letters, word_ends), word_terms, word_counts)
-        if not (terms.fits and postings.fits and len(starts) == len(ends) + 1 and words.fits(len(terms))):
+            settings, stems, most = LexicalSettings.make(about["settings"]), about["stems"], about["largest_count"]
+            if type(stems) is not bool or type(most) is not int:
+                raise ValueError(f"stems {stems!r}, largest_count {most!r}")
+        letters, sizes, *of_terms, lengths = (_array(files, name) for name in _OF_TERMS)
+        terms = Terms(letters, np.cumsum(unpacked(sizes)))
+        postings = Postings(PackedLists.stored(most, *of_terms), unpacked(lengths).astype(np.int32))
+        letters, sizes, word_terms, counts = (_array(files, name) for name in _OF_WORDS)
+        words = WordTable(Terms(letters, np.cumsum(unpacked(sizes))), word_terms, unpacked(counts).astype(np.int32))
+        if not (terms.fits and postings.fits and len(postings.lists) == len(terms) and words.fits(len(terms))):
             raise strangers()
         return cls(settings, terms, postings, words, files, stems)
 
     @cached_property
-    def by_text(self) -> TextTerms:
-        """The terms of each text: from the files, else counted."""
+    def by_text(self) -> PackedLists:
+        """The terms of each text, and how often each stands in it: from the files, else counted."""
         if self._files is None:
-            return TextTerms.of(self.postings)
-        found = TextTerms(*(_array(self._files, name) for name in _BY_TEXT))
-        if not found.fits or len(found.starts) != len(self) + 1:
+            return self.postings.by_text()
+        arrays = (_array(self._files, name) for name in _OF_TEXTS)
+        found = PackedLists.stored(self.postings.lists.largest, *arrays)
+        if not found.fits or len(found) != len(self):
             raise strangers()
         return found
 
@@ -377,16 +368,12 @@ class LexicalIndex(WordLookup):
         from wordpipe.search.lexical import kernels
 
         self.__dict__["_loops"] = kernels
+        self.__dict__.pop("_of_term", None)  # which unpacks by the other loops
         if len(self) and len(self.terms):
             common = np.arange(min(2, len(self.terms)))
             query = QueryTerms(common, np.ones(len(common), np.float32))
             self.best([query], 1)
             self.score_rows(query, np.zeros(1, np.int64))
-
-    @cached_property
-    def _loops(self) -> Any:
-        """The module with the loops over postings: NumPy's, unless `compile` was called."""
-        return plain_loops
 
     def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
         """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
@@ -488,6 +475,6 @@ def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:
     """Read one of the arrays of BM25's index, without a copy. Raises ArtifactError: it is none."""
     with damage_named(f"{LEXICAL}{name}.npy", "the lexical index cannot be read", BUILD_AGAIN):
         array = parse_array(files[f"{name}.npy"])
-        if array.ndim != 1 or array.dtype.kind not in _KINDS.get(name, "i"):
+        if array.ndim != 1 or array.dtype != (np.int32 if name == _NUMBERED else np.uint8):
             raise ValueError(f"{array.dtype} {array.shape}")
         return array

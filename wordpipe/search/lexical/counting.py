@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.lexical.analysis import Analyser
+from wordpipe.search.lexical.packed_lists import Int32s, strangers, within
 from wordpipe.search.lexical.pieces import Lists, Numbers, Texts, blocks, cut, plain_words
-from wordpipe.search.lexical.postings import Int32s, Postings, Terms, in_order_of
+from wordpipe.search.lexical.postings import Postings, Terms, in_order_of
 from wordpipe.search.lexical.spelling import WordTable
 
 _BLOCK = 1 << 21  # characters of texts whose words are counted at a time
@@ -182,11 +183,12 @@ def _with_fields(keys_T: Rows, counts_T: Rows, keys_F: Rows) -> tuple[Rows, Rows
 
 def restricted(terms: Terms, postings: Postings, chosen_N: Mask) -> tuple[Terms, Postings]:
     """Return the terms and postings of some of N texts, which are numbered anew."""
-    is_left_P, row_of_N = chosen_N[postings.rows], np.cumsum(chosen_N) - 1
-    texts_V = np.bincount(postings.terms_of_postings()[is_left_P], minlength=len(terms))
+    terms_P, rows_P, counts_P = postings.all()
+    is_left_P, row_of_N = chosen_N[rows_P], np.cumsum(chosen_N) - 1
+    texts_V = np.bincount(terms_P[is_left_P], minlength=len(terms))
     left, _ = Terms.sorted(terms.array.filter(pa.array(texts_V > 0)))
-    rows_P, counts_P = row_of_N[postings.rows[is_left_P]], postings.counts[is_left_P].astype(np.int32)
-    return left, Postings.of(texts_V[texts_V > 0], rows_P, counts_P, postings.lengths[chosen_N])
+    of_left = row_of_N[rows_P[is_left_P]], counts_P[is_left_P].astype(np.int32)
+    return left, Postings.of(texts_V[texts_V > 0], *of_left, postings.lengths[chosen_N])
 
 
 def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Counted:
@@ -206,16 +208,15 @@ def merged(old: Counted, new: Counted, gone: Counted, old_rows_N: Rows) -> Count
     lengths_N[kept_rows], lengths_N[new_rows] = old.postings.lengths[old_rows_N[kept_rows]], new.postings.lengths
     # the postings of old and new texts, by the numbers of terms among all
     all_terms, numbers = _all_terms(old.terms, new.terms)
-    keys_P = _keys(numbers[0][old.postings.terms_of_postings()], row_of_old[old.postings.rows])
-    counts_P = old.postings.counts.astype(np.int32)
+    keys_P, counts_P = _keys(old.postings, numbers[0], row_of_old)
     if not (there := keys_P >= 0).all():
         keys_P, counts_P = keys_P[there], counts_P[there]
     if not (keys_P[1:] > keys_P[:-1]).all():  # rows have changed places
         order = np.argsort(keys_P)
         keys_P, counts_P = keys_P[order], counts_P[order]
-    keys_C = _keys(numbers[1][new.postings.terms_of_postings()], new_rows[new.postings.rows])
+    keys_C, counts_C = _keys(new.postings, numbers[1], new_rows)
     places = np.searchsorted(keys_P, keys_C)
-    keys_P, counts_P = np.insert(keys_P, places, keys_C), np.insert(counts_P, places, new.postings.counts)
+    keys_P, counts_P = np.insert(keys_P, places, keys_C), np.insert(counts_P, places, counts_C)
     # without terms and words that no text has
     texts_V = np.bincount(keys_P >> 32, minlength=len(all_terms))
     left, _ = Terms.sorted(all_terms.array.filter(pa.array(texts_V > 0)))
@@ -252,6 +253,14 @@ def _all_terms(terms: Terms, new_terms: Terms) -> tuple[Terms, list[Rows]]:
     return joined, np.split(rank[coded.indices.to_numpy()], [len(terms)])
 
 
-def _keys(terms_P: Rows, rows_P: Int32s) -> Rows:
-    """Return the sort keys of postings: by term, then by text; negative where the text is gone."""
-    return np.where(rows_P >= 0, terms_P << 32 | rows_P, -1)
+def _keys(postings: Postings, number_of_V: Rows, row_of_N: Int32s) -> tuple[Rows, Int32s]:
+    """Return the sort keys of postings, by term, then by text, and the counts; a key is negative where the text is gone.
+
+    Raises:
+        ArtifactError: a posting is of no text.
+    """
+    terms_P, rows_P, counts_P = postings.all()
+    if not within(rows_P, len(row_of_N)):
+        raise strangers()
+    rows_P = row_of_N[rows_P]
+    return np.where(rows_P >= 0, number_of_V[terms_P] << 32 | rows_P, -1), counts_P.astype(np.int32)

@@ -134,9 +134,67 @@ def take_scores(
     return kept
 
 
+@inlined
+def _packed_number(data_B: npt.NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+    """Return the number at a place of packed bytes, and where the next one begins (compiled kernel); -1: there is none."""
+    number = -1
+    if at < end:
+        number = int(data_B[at])
+        at += 1
+        if number >= 128:
+            number, shift, byte = number & 127, 7, 128
+            while byte >= 128 and at < end and shift < 35:
+                byte = int(data_B[at])
+                number |= (byte & 127) << shift
+                at += 1
+                shift += 7
+            if byte >= 128:
+                number = -1
+    return number, at
+
+
+@inlined
+def _behind(data_B: npt.NDArray[np.uint8], at: int, end: int, numbers: int) -> int:
+    """Return the place behind so many packed numbers (compiled kernel), `end` if there are fewer."""
+    while numbers > 0 and at < end:
+        if data_B[at] < 128:
+            numbers -= 1
+        at += 1
+    return at
+
+
+@kernel
+def unpack(data_B: npt.NDArray[np.uint8], numbers_P: Rows, counts_P: npt.NDArray[np.uint8]) -> bool:
+    """Write the pairs of one packed list (compiled kernel).
+
+    Args:
+        data_B: its bytes, see `packed_lists`.
+        numbers_P: out, ascending.
+        counts_P: out; any unsigned integers.
+
+    Returns:
+        False where the bytes are none of so many pairs.
+    """
+    pairs_end = _behind(data_B, 0, len(data_B), len(numbers_P))
+    at, large, number = 0, pairs_end, -1
+    for pair in range(len(numbers_P)):
+        value, at = _packed_number(data_B, at, pairs_end)
+        if value < 0:
+            return False
+        number += (value >> 2) + 1
+        count = value & 3
+        if count == 3:
+            more, large = _packed_number(data_B, large, len(data_B))
+            if more < 0:
+                return False
+            count += more
+        numbers_P[pair], counts_P[pair] = number, count
+    return large == len(data_B)
+
+
 @kernel
 def score_rows(
-    rows_R: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], terms_P: Rows, counts_P: npt.NDArray[np.uint8],
+    rows_R: npt.NDArray[np.int64], sizes_N: Rows, ends_N: npt.NDArray[np.int64], data_B: npt.NDArray[np.uint8],
     numbers_T: npt.NDArray[np.int64], weights_T: Floats, damping_N: Floats, in_field: np.float32, n_terms: int,
     scores_R: Floats,
 ) -> bool:  # fmt: skip
@@ -144,9 +202,9 @@ def score_rows(
 
     Args:
         rows_R: the texts.
-        starts: (N + 1,) where the terms of each text begin.
-        terms_P: of all texts.
-        counts_P: how often each stands there, 0 in its fields alone; any unsigned integers.
+        sizes_N: the number of terms of each text.
+        ends_N: where the bytes of each end.
+        data_B: the terms of all texts with how often each stands there, 0 in its fields alone; see `packed_lists`.
         numbers_T: the terms of the query, ascending.
         weights_T: what stands before each.
         damping_N: what stands beside tf in the denominator.
@@ -159,14 +217,28 @@ def score_rows(
     """
     for text in range(len(rows_R)):
         row, total = rows_R[text], 0.0
-        if row < 0 or row >= len(starts) - 1 or row >= len(damping_N):
+        if row < 0 or row >= len(sizes_N) or row >= len(damping_N):
             return False
-        for at in range(starts[row], starts[row + 1]):
-            term = terms_P[at]
-            if term < 0 or term >= n_terms:
+        at, end, term = ends_N[row - 1] if row else 0, ends_N[row], -1
+        left, large, low = sizes_N[row], 0, 0  # pairs to come, large counts so far, the next term of the query
+        while left > 0 and low < len(numbers_T):
+            value, at = _packed_number(data_B, at, end)
+            if value < 0:
                 return False
-            low = _first_from(numbers_T, term, 0, len(numbers_T))
+            left -= 1
+            term += (value >> 2) + 1
+            count = value & 3
+            if term >= n_terms:
+                return False
+            while low < len(numbers_T) and numbers_T[low] < term:
+                low += 1
             if low < len(numbers_T) and numbers_T[low] == term:
-                total += weights_T[low] * _gain(counts_P[at], damping_N[row], in_field)
+                if count == 3:  # the large counts stand behind all pairs
+                    more, _ = _packed_number(data_B, _behind(data_B, at, end, left + large), end)
+                    if more < 0:
+                        return False
+                    count += more
+                total += weights_T[low] * _gain(count, damping_N[row], in_field)
+            large += (value & 3) == 3
         scores_R[text] = total
     return True

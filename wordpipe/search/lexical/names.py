@@ -20,7 +20,8 @@ from wordpipe.search.knn import Mask, Rows
 from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical.analysis import Form
 from wordpipe.search.lexical.bm25 import LexicalIndex
-from wordpipe.search.lexical.postings import Int32s, QueryTerms, TextCounts, read_only
+from wordpipe.search.lexical.packed_lists import Int32s
+from wordpipe.search.lexical.postings import QueryTerms, TextCounts, read_only
 
 _NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\]+\w)|[~.]*[/\\]|(?:.*\w/){2}).{1,200}")
 """What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""
@@ -111,15 +112,8 @@ class IndexWithNames(LexicalIndex):
     @cached_property
     def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
         """A function from a term to its texts and its count in each."""
-        names, postings = [*self.names.values()], self.postings
-
-        def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
-            if number >= len(self.terms):
-                return names[number - len(self.terms)]
-            rows, counts = postings.of_term(number)
-            return read_only(rows), read_only(counts)
-
-        return find
+        names, of_term = [*self.names.values()], super()._of_term
+        return lambda number: names[number - len(self.terms)] if number >= len(self.terms) else of_term(number)
 
     def _texts_of(self, terms_T: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """Return the number of texts that have each term, (T,)."""
@@ -135,8 +129,8 @@ class IndexWithNames(LexicalIndex):
 def _postings(index: LexicalIndex, name: str, rows_N: Mask) -> tuple[Int32s, npt.NDArray[Any]]:
     """Return the rows of a name, and 1 for each; 0 where the parts of the name stand in fields alone."""
     rows, in_text_N = np.flatnonzero(rows_N), np.zeros(len(rows_N), np.bool_)
-    of_parts = [index.postings.of_term(number) for number in index.read(name).numbers.tolist()]
+    of_parts = [index._of_term(number) for number in index.read(name).numbers.tolist()]
     for texts, counts in of_parts:
         in_text_N[texts[counts > 0]] = True
     is_text = in_text_N[rows] if of_parts else np.ones(len(rows), np.bool_)
-    return read_only(rows.astype(np.int32)), read_only(is_text.astype(index.postings.counts.dtype))
+    return read_only(rows.astype(np.int32)), read_only(is_text.astype(index.postings.lists.kind))

@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from wordpipe.search.knn import Rows
 from wordpipe.search.knn import Vectors as Floats
+from wordpipe.search.lexical.packed_lists import Counts, Int32s, PackedLists
+from wordpipe.search.lexical.packed_lists import unpack as unpack  # of the loops by NumPy, as `kernels` has it
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _HEAD = 8  # bytes of a term that are compared at once
-
-Int32s = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,14 @@ class Terms:
         return pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers)
 
     @property
+    def sizes(self) -> Rows:
+        """(V,) the bytes of each term."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
     def fits(self) -> bool:
         """True if the terms end where their letters do, one after the other."""
-        return _steps_to(np.concatenate([[0], self.ends]), len(self.letters))
+        return bool((self.sizes >= 0).all()) and int(self.ends[-1] if len(self) else 0) == len(self.letters)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -117,62 +121,31 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """P postings of V terms in N texts, those of a term together and in the order of the texts."""
+    """P postings of V terms in N texts."""
 
-    starts: Rows  # (V + 1,) int64, where the postings of each term begin
-    rows: Int32s  # (P,) int32, the text
-    # (P,) unsigned, how often the term stands in it, 0 where it stands in fields beside it; as narrow as the largest allows
-    counts: Counts
+    lists: PackedLists  # of each term its texts, and how often it stands in each: 0 where it stands in fields beside it
     lengths: Int32s  # (N,) int32, words of each text: see `Form.is_long`
 
     @classmethod
     def of(cls, texts_V: Rows, rows_P: Rows, counts_P: Int32s, lengths_N: Int32s) -> "Postings":
         """Return the postings of terms in so many texts each: these texts, term after term, and each term's count in each."""
-        starts = np.concatenate([[0], np.cumsum(texts_V)]).astype(np.int64)
-        narrow = np.min_scalar_type(int(counts_P.max(initial=0)))
-        return cls(starts, rows_P.astype(np.int32), counts_P.astype(narrow), lengths_N)
+        return cls(PackedLists.of(texts_V, rows_P, counts_P), lengths_N)
 
     @property
     def fits(self) -> bool:
-        """True if the postings of the terms fill the arrays one after the other; the rows they name are not checked."""
-        whole = _steps_to(self.starts, len(self.rows)) and len(self.rows) == len(self.counts)
-        return whole and (not len(self.lengths) or bool(self.lengths.min() >= 0))
+        """True if the postings of the terms fill their bytes one after the other; the rows they name are not checked."""
+        return self.lists.fits and (not len(self.lengths) or bool(self.lengths.min() >= 0))
 
-    def of_term(self, term: int) -> tuple[Int32s, Counts]:
-        """Return the texts of a term, and how often it stands in each."""
-        here = slice(int(self.starts[term]), int(self.starts[term + 1]))
-        return self.rows[here], self.counts[here]
+    def all(self) -> tuple[Int32s, Int32s, Counts]:
+        """Return of all postings, term after term, the term, the text and the count, (P,) each."""
+        terms_P = np.repeat(np.arange(len(self.lists), dtype=np.int32), self.lists.sizes)
+        return terms_P, *self.lists.all()
 
-    def terms_of_postings(self) -> Int32s:
-        """(P,) the term of every posting."""
-        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
-
-
-@dataclass(frozen=True, slots=True)
-class TextTerms:
-    """P postings by text, those of a text together and in the order of its terms: the terms of each text."""
-
-    starts: Rows  # (N + 1,) int64, where those of each text begin
-    terms: Int32s  # (P,) int32
-    counts: Counts  # (P,) how often the term stands in it
-
-    @classmethod
-    def of(cls, postings: Postings) -> "TextTerms":
-        """Return the postings turned round, by text."""
-        order, n_texts = in_order_of(postings.rows), len(postings.lengths)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(postings.rows, minlength=n_texts))]).astype(np.int64)
-        return cls(starts, postings.terms_of_postings()[order], postings.counts[order])
-
-    @property
-    def fits(self) -> bool:
-        """True if the postings of the texts fill the arrays one after the other."""
-        return _steps_to(self.starts, len(self.terms)) and len(self.terms) == len(self.counts)
-
-    def of_rows(self, rows_R: Rows) -> tuple[Rows, Int32s, Counts]:
-        """Return the postings of R texts, one text after the other: at which of the R each stands, its term and its count."""
-        first, sizes = self.starts[rows_R], self.starts[rows_R + 1] - self.starts[rows_R]
-        at = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-        return np.repeat(np.arange(len(rows_R)), sizes), self.terms[at], self.counts[at]
+    def by_text(self) -> PackedLists:
+        """Return the postings turned round: the terms of each text, in their order, each with its count in the text."""
+        terms_P, rows_P, counts_P = self.all()
+        order = in_order_of(rows_P)
+        return PackedLists.of(np.bincount(rows_P, minlength=len(self.lengths)), terms_P[order], counts_P[order])
 
 
 def in_order_of(numbers_P: npt.NDArray[np.signedinteger[Any]]) -> Rows:
@@ -184,11 +157,6 @@ def in_order_of(numbers_P: npt.NDArray[np.signedinteger[Any]]) -> Rows:
     if numbers_P.max(initial=0) > 0xFFFF:
         order = order[np.argsort((numbers_P >> 16).astype(np.uint16)[order], kind="stable")]
     return order
-
-
-def _steps_to(places: Rows, end: int) -> bool:
-    """True if places begin at 0, never go back, and end there."""
-    return len(places) > 0 and bool(places[0] == 0 and places[-1] == end and (places[1:] >= places[:-1]).all())
 
 
 @dataclass(frozen=True, slots=True)

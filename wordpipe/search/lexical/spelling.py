@@ -12,7 +12,8 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.lexical.postings import Int32s, Terms
+from wordpipe.search.lexical.packed_lists import Int32s
+from wordpipe.search.lexical.postings import Terms
 
 _SHORTEST, _LONGEST = 4, 32  # letters of a word that is corrected
 _TWO_SLIPS = 6  # letters of a word in which two letters may be wrong

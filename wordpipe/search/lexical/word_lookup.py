@@ -12,17 +12,16 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.errors import ArtifactError, DamageError
 from wordpipe.search.knn import Mask
 from wordpipe.search.knn import Vectors as Floats
+from wordpipe.search.lexical import postings as plain_loops
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
-from wordpipe.search.lexical.postings import Int32s, Postings, QueryTerms, Terms, read_only
+from wordpipe.search.lexical.packed_lists import Pairs, strangers, within
+from wordpipe.search.lexical.postings import Postings, QueryTerms, Terms, read_only
 from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
 
-LEXICAL = "lexical/"  # the folder of these files within an index artifact
-BUILD_AGAIN = "build the index again: wordpipe index"
 READ_WORDS = 1 << 16  # whose terms an open index remembers
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts
 _PREFIXES = 64  # beginnings whose terms are remembered
@@ -308,15 +307,20 @@ class WordLookup:
         return lru_cache(READ_WORDS)(self.terms.find)
 
     @cached_property
-    def _of_term(self) -> Callable[[int], tuple[Int32s, npt.NDArray[Any]]]:
+    def _of_term(self) -> Callable[[int], Pairs]:
         """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
-        postings = self.postings  # not this object, which would keep itself in memory
+        lists, loops = self.postings.lists, self._loops  # not this object, which would keep itself in memory
 
-        def find(number: int) -> tuple[Int32s, npt.NDArray[Any]]:
-            rows, counts = postings.of_term(number)
+        def find(number: int) -> Pairs:
+            rows, counts = lists.one(number, loops)
             return read_only(rows), read_only(counts)
 
         return lru_cache(READ_WORDS)(find)
+
+    @cached_property
+    def _loops(self) -> Any:
+        """The module with the loops over postings: NumPy's, unless `compile` was called."""
+        return plain_loops
 
     def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
         """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
@@ -324,7 +328,7 @@ class WordLookup:
 
     def _texts_of(self, terms_T: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """Return the number of texts that have each term, (T,)."""
-        texts_T: npt.NDArray[np.int64] = self.postings.starts[terms_T + 1] - self.postings.starts[terms_T]
+        texts_T: npt.NDArray[np.int64] = self.postings.lists.sizes[terms_T].astype(np.int64)
         return texts_T
 
     def _idf_of(self, texts_T: npt.NDArray[np.integer[Any]]) -> Floats:
@@ -341,13 +345,3 @@ def _lies_within(form: Form, name: Form) -> bool:
 def _is_of_word(letter: str) -> bool:
     """True if a character is part of a word: a letter, a digit, a mark on a letter, or invisible."""
     return letter.isalnum() or letter == "_" or category(letter)[0] == "M" or category(letter) == "Cf"
-
-
-def within(numbers: npt.NDArray[np.integer[Any]], count: int) -> bool:
-    """True if all numbers of terms or rows are from 0 to `count` - 1; those that a query reads are checked at first use."""
-    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
-
-
-def strangers() -> ArtifactError:
-    """Return the error for files of a lexical index that do not belong together."""
-    return DamageError("the files of the lexical index do not match each other", where=LEXICAL, hint=BUILD_AGAIN)
