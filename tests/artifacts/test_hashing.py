@@ -297,3 +297,19 @@ def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         HashCache(tmp_path / "cache").hash_file(tmp_path / "nothing")
     assert caught.value.errno == errno.ENOENT
+
+
+def test_a_cache_that_nobody_saves_closes_its_database(tmp_path):
+    """Since Python 3.13 a database that is left open is a warning."""
+    file = tmp_path / "file"
+    file.write_bytes(b"text")
+    os.utime(file, (1, 1))
+    first = HashCache(tmp_path / "cache")
+    first._new[manifest._identity(file.stat())] = "known"
+    first.save()
+    cache = HashCache(tmp_path / "cache")
+    assert cache.hash_file(file) == "known"
+    database = cache._known
+    del cache
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")

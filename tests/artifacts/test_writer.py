@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -388,3 +389,14 @@ def test_killed(tmp_path, place):
     done = run(["env", f"WORDPIPE_FAILPOINT={place}", sys.executable, "-c", code, str(path)])
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert path.read_bytes() == b"old"
+
+
+def test_a_file_that_could_not_be_made_is_not_closed_again(tmp_path):
+    """Python closes what it collects, and tells of what fails then: always since 3.13, before in its development mode."""
+    program = (
+        "import sys; from pathlib import Path; from wordpipe.artifacts import HashedFile\n"
+        "try: HashedFile(Path(sys.argv[1]), 'x')\nexcept FileNotFoundError: print('refused')"
+    )
+    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", program, str(tmp_path / "none" / "x")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("refused\n", "")

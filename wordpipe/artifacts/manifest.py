@@ -294,6 +294,11 @@ class HashCache:
         """The database of hashes, opened to be read."""
         return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
 
+    def __del__(self) -> None:
+        """Close the database of a cache that nobody saves; since Python 3.13 one that is left open is a warning."""
+        with suppress(sqlite3.Error):  # of another thread
+            self._close()
+
     def _close(self) -> None:
         if "_known" in self.__dict__:
             self._known.close()

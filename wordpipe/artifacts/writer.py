@@ -55,7 +55,11 @@ class HashedFile(io.RawIOBase):
         self.error: OSError | None = None
         self._path = path
         self._hasher = blake3()
-        self._fd = os.open(path, _NEW_FILE, 0o666)
+        try:
+            self._fd = os.open(path, _NEW_FILE, 0o666)
+        except OSError:
+            super().close()  # or Python would close, when it is collected, a file that was never open, and say that it failed
+            raise
 
     def writable(self) -> bool:
         return True
