@@ -295,7 +295,7 @@ class HashCache:
         return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
 
     def __del__(self) -> None:
-        """Close the database of a cache that nobody saves; since Python 3.13 one that is left open is a warning."""
+        """Close the database, where `save` has not: since Python 3.13 an open one is a warning."""
         with suppress(sqlite3.Error):  # of another thread
             self._close()
 
