@@ -25,6 +25,13 @@ function addCopy(block) {
   block.append(button);
 }
 
+// The page of the search has no heading of its own.
+function nameSearch() {
+  const results = document.querySelector("#search-results");
+  if (!results || document.querySelector("h1")) return;
+  results.before(Object.assign(document.createElement("h1"), {textContent: "Search"}));
+}
+
 function letScroll() {
   for (const one of document.querySelectorAll("pre, .table-wrapper, div.math")) {
     if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
@@ -35,6 +42,7 @@ function letScroll() {
 addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("div.highlight").forEach(addCopy);
   for (const [name, label] of [[".sidebar-drawer", "All pages"], [".toc-drawer", "This page"]]) document.querySelector(name)?.setAttribute("aria-label", label);
+  nameSearch();
   letScroll();
   addEventListener("resize", letScroll);
 });

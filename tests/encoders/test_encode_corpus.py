@@ -71,6 +71,15 @@ def listed(batches: list[UnitBatch]) -> list[tuple[Any, ...]]:
     ]
 
 
+def trimmed(text: str) -> str:
+    """A text without white space around it, the slow way; the first line keeps its indent where a later one has one."""
+    while text.split("\n", 1)[0].strip() == "" and "\n" in text:
+        text = text.split("\n", 1)[1]
+    first, *others = text.rstrip().split("\n")
+    is_shaped = first[:1] in (" ", "\t") and first.lstrip(" \t")[:1].strip()
+    return text.rstrip() if is_shaped and any(re.match(r"[ \t]+[^\s\x0b]", one) for one in others) else text.strip()
+
+
 def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> list[tuple[Any, ...]]:
     """The same, row by row."""
     documents: list[list[dict[str, Any]]] = []
@@ -89,7 +98,7 @@ def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> li
             ends = np.array([re.search(r"\n[ \t]*\n\s*\Z", text) is not None for text in texts])
             spans = pack_sentences(reader.lengths(texts), reader.window, reader.overlap, ends)
         for first, stop in spans:
-            row, text = document[first], "".join(row["text"] for row in document[first:stop]).strip()
+            row, text = document[first], trimmed("".join(row["text"] for row in document[first:stop]))
             titled = settings.with_title and settings.unit != "sentence" and row["title"]
             embedded = f"{row['title']}\n{text}" if titled else text
             about = tuple(row[name] for name in ("doc_id", "source", "line", "lang"))
@@ -97,7 +106,9 @@ def twin(rows: list[dict[str, Any]], settings: EmbedSettings, reader: Any) -> li
     return found
 
 
-TEXTS = st.sampled_from(["w1 w2. ", "", " \u2028w3\u3000", "w4 " * 9, "ü日本\n", "w5", "w6 w7\n \n"])
+TEXTS = st.sampled_from(
+    ["w1 w2. ", "", " \u2028w3\u3000", "w4 " * 9, "ü日本\n", "w5", "w6 w7\n \n", "  w8\n", "\tw9 w1\n  w2"]
+)
 ROWS = st.lists(st.tuples(st.sampled_from("aaab"), TEXTS, st.sampled_from([None, "", "T", "Zwei Ä"])), max_size=25)
 
 
@@ -132,6 +143,14 @@ def test_documents_are_their_sentences_after_the_title() -> None:
     assert [unit[1] for unit in found] == ["Ta\nw1 w2. w3 w4 w5. w6.", "Tb\nw7"]
     assert [unit[0] for unit in found] == ["w1 w2. w3 w4 w5. w6.", "w7"]
     assert units(unit="document", with_title=False)[1][1] == "w7"
+
+
+def test_code_keeps_the_indent_of_its_first_line() -> None:
+    texts = ["\n    if w1:\n        w2\n", "    w3 w4\nw5\n", "  w6\n", "w7\n    w8", "\tw1\n\tw2\n\n"]
+    found = UnitCutter(EmbedSettings(), encoder()).read(cut(corpus([("a", text, None) for text in texts]), []))
+    assert [unit[0] for unit in listed(list(found))] == [
+        "    if w1:\n        w2", "w3 w4\nw5", "w6", "w7\n    w8", "\tw1\n\tw2",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,50 @@ class Parsed(HTMLParser):
             self.text += data
 
 
+def test_questions_dates_and_clusters_are_shown_as_texts():
+    answers = [
+        {"title": text, "place": f"{text}:3", "pieces": [(text, False), (f"{text} found", True)]} for text in HOSTILE
+    ]
+    samples = [{"query": text, "answers": answers} for text in HOSTILE]
+    artifacts = [
+        ReportedArtifact("corpus", manifest("corpus"), dates=dict.fromkeys(HOSTILE, ("1990", "2024-05-06"))),
+        ReportedArtifact("index", manifest("index", command="index"), samples=samples),
+        ReportedArtifact("some", manifest("clusters", counts={"clusters": 9}), clusters=[(HOSTILE[0], 7), ("b", 2)]),
+        ReportedArtifact("all", manifest("clusters", counts={"clusters": 1}), clusters=[("c", 9)]),
+    ]  # fmt: skip
+    page = Parsed(draw_report(ReportedPipeline("run", "1", artifacts)))
+    assert page.names.count("figcaption") == len(HOSTILE)
+    assert page.names.count("mark") == len(HOSTILE) ** 2
+    assert "script" not in page.names
+    assert "img" not in page.names
+    for text in ("2024-05-06", "The 2 largest of 9 clusters of some", "Clusters of all", "dates in"):
+        assert text in page.text
+    assert not re.search("[\u202a-\u202e\x1b]", page.text)
+    assert "Sample questions" not in Parsed(draw_report(ReportedPipeline("run", "1", artifacts[:1]))).text
+
+
+def test_each_label_has_its_figures():
+    right = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 8}
+    labels = {"<b>": right, "rare": right | {"support": 2}, "bad": 3}
+    many = {f"l{n}": right for n in range(50)} | {"x": {"f1": "9"}}
+    found = {
+        "evaluated": "predictions",
+        "metrics": {"accuracy": 0.5},
+        "systems": [
+            {"system": "model", "metrics": {"accuracy": 0.5}, "by_label": labels},
+            {"system": "majority", "metrics": {"accuracy": 0.4}, "by_label": None},
+            {"system": "tags", "metrics": {"span_f1": 0.4}, "by_label": many},
+        ],
+    }  # fmt: skip
+    page = Parsed(draw_report(ReportedPipeline("run", "1", [], {"e.json": found})))
+    assert "each label, model" in page.text
+    assert page.text.index("<b>50.025.033.38") < page.text.index("rare50.025.033.32")
+    assert "majority" in page.text
+    assert "each label, majority" not in page.text
+    assert "and 10 more labels" in page.text
+    assert "spans" in page.text
+
+
 def manifest(kind="tokens", **more):
     body = {
         "kind": kind, "command": "tokenize", "wordpipe": "1", "settings": {"vocab_size": 9}, "outputs": [], "counts": {},

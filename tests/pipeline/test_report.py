@@ -1,6 +1,7 @@
 """`wordpipe report`: a page on all that is in a folder, whatever state it is in."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -33,11 +34,66 @@ def test_a_whole_pipeline(built, tmp_path):
     flow = page[page.index('id="flow"') :]
     places = [flow.index(f"<b><bdi>{name}") for name in ("corpus", "tokens", "words", "model", "sentences", "index")]
     assert places == sorted(places)
-    for section in ("Flow", "Counts", "Tokenizers", "Training", "Quality", "Index", "Settings", "Sources", "Versions"):
+    for section in (
+        "Flow",
+        "Counts",
+        "Tokenizers",
+        "Training",
+        "Quality",
+        "Index",
+        "Sample questions",
+        "Texts",
+        "Settings",
+        "Sources",
+        "Versions",
+    ):
         assert f">{section}</h2>" in page
     assert "Every file was compared with its hash." in page
     assert wordpipe.report(built, tmp_path / "again.html")["bytes"] == made["bytes"]
     assert (tmp_path / "again.html").read_text() == page
+
+
+def test_indexes_are_asked_dates_and_clusters_are_told(built, tmp_path):
+    rows = [
+        {
+            "title": f"Note {n} of the tide",
+            "text": f"Salt water, note {n}.",
+            "year": 1990 + n,
+            "day": f"2024-05-{n + 1:02}",
+        }
+        for n in range(9)
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "run" / "corpus", metadata=["year", "day:date"])
+    wordpipe.index(tmp_path / "run" / "corpus", output=tmp_path / "run" / "index")
+    for n in range(3):
+        (tmp_path / "run" / f"more-{n}").symlink_to(tmp_path / "run" / "index")
+    (tmp_path / "run" / "clusters").symlink_to(built / "clusters")
+    made = wordpipe.report(tmp_path / "run", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert made["notes"] == ["more-2 was not asked sample questions: only the first 3 indexes are"]
+    assert (
+        page.count("<figcaption><bdi>Note 0 of the tide</bdi></figcaption><ol><li><b><bdi>Note 0 of the tide</bdi></b>")
+        == 3
+    )
+    assert "<td>1990</td><td>1998</td>" in page
+    assert "<td>2024-05-01</td><td>2024-05-09</td>" in page
+    with wordpipe.open(built / "clusters") as clusters:
+        sizes = [size for batch in clusters.batches(["size"]) for size in batch.column("size").to_pylist()]
+    assert [int(one) for one in re.findall(r"</bdi></th><td class=n>(\d+)</td><td class=wide>", page)] == sizes
+
+
+def test_an_index_that_cannot_be_asked_is_reported(built, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise InputError("the encoder is gone", where=tmp_path / "run" / "index")
+
+    monkeypatch.setattr("wordpipe.pipeline.report.sample_answers", fails)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "index").symlink_to(built / "index")
+    made = wordpipe.report(tmp_path / "run", tmp_path / "report.html")
+    assert made["notes"] == ["index was not asked sample questions: index: the encoder is gone"]
+    page = (tmp_path / "report.html").read_text()
+    assert "index was not asked sample questions" in page
+    assert "Sample questions" not in page
 
 
 def test_the_config_says_what_is_stale_and_what_is_missing(project, cli):

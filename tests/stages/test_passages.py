@@ -33,6 +33,14 @@ def test_the_stretch_with_the_rarest_and_most_words_is_found():
     assert found("moon", TEXT, len(TEXT)) == (TEXT, ["Moon"])
 
 
+def test_a_passage_of_code_keeps_the_indent_of_its_first_line():
+    code = "def drain(queue):\n    while queue:\n        item = queue.pop()\n        handle(item)\n    return None\n"
+    assert found("item", code, 60)[0] == "        item = queue.pop()\n        handle(item)\n    return"
+    assert found("item", code, 40)[0].startswith("item = queue.pop()")  # the indent and what was found need more room
+    prose = f"The first words of all of this story.\n    Then the tide\nrose again. {TEXT}"
+    assert found("tide", prose, 40)[0].startswith("Then the tide\nrose")  # no code: nothing else is indented
+
+
 def test_words_that_carried_the_vectors_find_a_passage_too():
     assert found("lunar", TEXT, 60, strongest={"metres": 0.4, "the": 0.9}) == (
         "does the rest: a bay can raise the range to fifteen metres.",
@@ -48,7 +56,7 @@ def test_scripts_without_spaces_are_marked_in_runs():
 
 
 @given(
-    st.text(alphabet="ab .\n蜂蜜", max_size=40),
+    st.text(alphabet="ab .\n\t蜂蜜", max_size=40),
     st.lists(st.sampled_from(["aa", "ab", "bb", "蜂蜜"])),
     st.integers(1, 45),
 )

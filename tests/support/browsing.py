@@ -19,6 +19,8 @@ needs_browser = pytest.mark.skipif(
 _OPTIONS: dict[str, Any] = {"viewport": {"width": 1100, "height": 900}, "reduced_motion": "reduce"}
 _OURS = ("file://", "data:", "about:")
 _QUIET_MS = 50  # without a request, after which a page is still
+_DRAWN = """() => new Promise((done) => requestAnimationFrame(() => setTimeout(() =>
+  done(Boolean(document.querySelector("[aria-busy=true]"))))))"""
 
 
 class Seen:
@@ -31,16 +33,16 @@ class Seen:
         self.page.set_default_timeout(10_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._told)
-        self.page.on("request", lambda _: self._count(1))
+        self.page.on("request", lambda request: self._waiting.add(request))
         for event in ("requestfinished", "requestfailed"):
-            self.page.on(event, lambda _: self._count(-1))
+            self.page.on(event, lambda request: self._waiting.discard(request))
         self.begin("")
 
     def begin(self, base: str) -> "Seen":
         """Use it for a test, whose addresses are below `base`."""
         self.base = base
         self.errors, self.said, self.asked = list[str](), list[str](), list[str]()
-        self._waiting = 0
+        self._waiting = set[Any]()
         self.page.route("**/*", self._routed)
         self.page.set_viewport_size(self._options["viewport"])
         return self
@@ -57,9 +59,6 @@ class Seen:
         if message.type == "error":
             self.errors.append(message.text)
 
-    def _count(self, more: int) -> None:
-        self._waiting += more
-
     def _routed(self, route: Any) -> None:
         self.asked.append(route.request.url)
         if route.request.url.startswith((self.base, *_OURS)):
@@ -69,16 +68,17 @@ class Seen:
 
     def go(self, path: str) -> Any:
         """The page, at an address."""
-        self._waiting = 0
+        self._waiting = set()
         self.page.goto(self.base + path)
         return self.page
 
     def settle(self) -> None:
-        """Wait until it has asked for all that it shows."""
+        """Wait until it has asked for all that it shows, and has drawn it."""
         for _ in range(200):
-            before = self._waiting
+            before = len(self._waiting)
             self.page.wait_for_timeout(_QUIET_MS)
-            if before <= 0 and self._waiting <= 0:
+            is_busy = self.page.evaluate(_DRAWN)
+            if not (before or self._waiting or is_busy):
                 return
         raise AssertionError(self.asked[-3:])
 
@@ -118,6 +118,40 @@ def look_at(pages: "Callable[..., Seen]") -> "Iterator[Callable[..., Seen]]":
     yield begin
     for seen in used:
         seen.end()
+
+
+_CUT = """() => {
+  const said = (one) => `${one.tagName}.${one.getAttribute("class") ?? ""}: ${one.textContent.trim().slice(0, 30)}`;
+  const above = (one, is) => one && one !== document.body && (is(getComputedStyle(one)) || above(one.parentElement, is));
+  const scrolls = (style) => ["auto", "scroll"].includes(style.overflowX), ends = (style) => style.textOverflow === "ellipsis";
+  const found = [];
+  for (const one of document.body.querySelectorAll("*")) {
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+    const isSeen = one.checkVisibility({opacityProperty: true, visibilityProperty: true});
+    // what is for those who hear the page is tiny, or stands outside
+    if (!isSeen || box.width < 2 || style.clipPath !== "none" || box.right < 0 || box.bottom < 0) continue;
+    const hides = ["hidden", "clip"].includes(style.overflowX) && !ends(style) && !(one instanceof SVGElement);
+    if (hides && one.scrollWidth > one.clientWidth + 1 && one.textContent.trim()) found.push(`cut: ${said(one)}`);
+    const own = [...one.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    if (!own.length || above(one, scrolls)) continue;
+    const range = document.createRange();
+    const places = own.map((node) => (range.selectNode(node), range.getBoundingClientRect()));
+    const isOutside = places.some((place) => place.left < -1 || place.right > innerWidth + 1);
+    if (isOutside && !above(one, ends)) found.push(`outside: ${said(one)}`);
+    const drawing = one.ownerSVGElement?.getBoundingClientRect();
+    const wide = drawing && (box.left < drawing.left - 1 || box.right > drawing.right + 1);
+    const high = drawing && (box.top < drawing.top - 1 || box.bottom > drawing.bottom + 1);
+    if (wide || high) found.push(`outside its drawing: ${said(one)}`);
+  }
+  if (document.documentElement.scrollWidth > document.documentElement.clientWidth) found.push("the page scrolls sideways");
+  return found.slice(0, 5);
+}"""
+
+
+def cut_off(page: Any) -> list[str]:
+    """Texts of a page that are cut off, or stand outside it or their drawing, and whether the page scrolls sideways."""
+    found: list[str] = page.evaluate(_CUT)
+    return found
 
 
 def violations(page: Any) -> list[tuple[str, list[Any]]]:

@@ -413,6 +413,35 @@ def test_words_and_their_neighbours(client):
     assert "Did you mean" in get(client, tab="words", word="watre").text
 
 
+def test_an_analogy_is_asked_by_three_fields(client):
+    page = get(client, tab="words", a="moon", b="sea", c="water", words="words")
+    assert "nearest to water - moon + sea" in page.text
+    assert [one["value"] for one in page.all("input", type="text")] == ["moon", "sea", "water"]
+    assert page.all("input", name="word")[0]["value"] == "water - moon + sea"
+    asked = get(client, tab="words", word="water - moon + sea", words="words")
+    assert [one for one in page.all("a") if "word=" in one["href"]] == [
+        one for one in asked.all("a") if "word=" in one["href"]
+    ]
+    assert "nearest" not in get(client, tab="words", a="moon", b="sea", c=" ").text  # two words are no analogy
+
+
+def test_a_passage_of_code_keeps_its_lines_and_its_indent(serving, tmp_path):
+    body = "".join(f"    for bee in hive_{n}:\n        bee.fly_home(way_{n})\n" for n in range(60))
+    source = f"def fly(hives):\n    flown = 0\n{body}    return flown\n"
+    (tmp_path / "bees.py").write_text(source)
+    wordpipe.ingest(tmp_path / "bees.py", output=tmp_path / "corpus", format="code")
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index")
+    client = serving(tmp_path / "index", page=PAGE)
+    rows = [client.get("/text", params={"row": row}).json()["text"] for row in range(3)]
+    first = [row.split("\n")[0] for row in rows]
+    assert {*first} <= {*source.split("\n")}
+    assert all(line.startswith("    ") for line in first[1:])
+    read = client.get("/text/", params={"row": 2, "index": "index"}).text
+    assert f'<div class="text code" dir="auto"><p>{first[2]}\n' in read
+    shown = client.get("/", params={"q": "way_7"}).text
+    assert re.search(r'class="text code" dir="auto">…\n    +(bee|for bee)', shown)
+
+
 def test_models(client):
     page = get(client, tab="model", fill="The [MASK] sea")
     assert "gap 1" in page.text

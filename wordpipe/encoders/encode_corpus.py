@@ -27,6 +27,7 @@ from wordpipe.search.settings import UnitSettings
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
 _PARAGRAPH_END = r"\n[ \t]*\n\s*\z"  # of the text of a row
+_INDENTED = r"\A(?:\s*\n)?[ \t]+\S[^\n]*\n(?s:.*\n)?[ \t]+\S"  # the first line that has letters, and another one
 _START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -41,7 +42,7 @@ class UnitBatch:
     """U units that follow one another.
 
     Attributes:
-        text: string (U,), the text without white space around it.
+        text: string (U,), the text without white space around it; code keeps the indent of its first line, see `_trimmed`.
         embedded: string (U,), what the encoder reads: the text, after the title where the settings say so.
         rows: the corpus rows that these units are cut from.
         first: int64 (U,), the row of `rows` in which each begins.
@@ -181,7 +182,7 @@ class UnitCutter:
     def _batch(self, rows: pa.RecordBatch, first: Ids, stop: Ids) -> UnitBatch:
         """Return rows of the corpus as a batch of units."""
         texts = rows.column("text")
-        text = pc.utf8_trim_whitespace(texts if self._unit == "sentence" else _joined(texts, first, stop))
+        text = _trimmed(texts if self._unit == "sentence" else _joined(texts, first, stop))
         embedded = read_after_title(text, rows.column("title").take(pa.array(first))) if self._with_title else text
         return UnitBatch(text, embedded, rows, first)
 
@@ -190,6 +191,18 @@ def read_after_title(text: pa.StringArray, title: pa.StringArray) -> pa.StringAr
     """Return each unit's title, a line end and its text, (U,); the text alone where there is no title."""
     titled = pc.greater(pc.fill_null(pc.binary_length(title), 0), 0)
     return pc.if_else(titled, pc.binary_join_element_wise(title, text, "\n"), text)
+
+
+def _trimmed(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts without white space around them, (U,); the first line keeps its indent where a later one is indented, too.
+
+    So code that begins inside a function keeps its shape. The indented first line of a paragraph of prose says nothing.
+    """
+    trimmed, indented = pc.utf8_trim_whitespace(texts), pc.match_substring_regex(texts, _INDENTED)
+    if not pc.any(indented).as_py():
+        return trimmed
+    shaped = pc.replace_substring_regex(pc.utf8_rtrim_whitespace(texts), r"\A\s*\n", "")
+    return pc.if_else(indented, shaped, trimmed)
 
 
 def _joined(texts: pa.StringArray, first: Ids, stop: Ids) -> pa.StringArray:

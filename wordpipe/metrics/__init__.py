@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         listed,
         rounded,
         side_by_side,
+        table_of_labels,
         written,
     )
     from wordpipe.metrics.scores import (

@@ -29,6 +29,7 @@ from wordpipe.wording import short_name
 SIGNIFICANT = 0.05
 """The p below which a difference is told from chance."""
 _DIGITS = 6  # of a figure in JSON
+_MOST_LABELS, _LABEL_WIDTH = 40, 24  # of a table of labels; JSON has more
 
 
 class Measure(NamedTuple):
@@ -352,6 +353,25 @@ def side_by_side(systems: Sequence[System], *, corner: str = "", title: str = ""
         labels = dict.fromkeys(label for column in cells for label in column)
         rows += [(label, [column.get(label) for column in cells]) for label in labels]
     return Table([one.head for one in systems], rows, corner, title)
+
+
+def table_of_labels(by_label: Mapping[str, Mapping[str, Any]], name: str, *, spans: bool) -> Iterator["Part"]:
+    """Yield a table of precision, recall, F1 and support of each label, the most frequent first; then how many are left out.
+
+    Args:
+        by_label: label → precision, recall, f1, support.
+        name: of the table.
+        spans: the labels are of spans; else of texts.
+    """
+    ranked = sorted(by_label.items(), key=lambda pair: (-pair[1]["support"], pair[0]))
+    rows = [
+        (short_name(label, _LABEL_WIDTH) or "span",
+         [*(f"{100 * scores[name]:.1f}" for name in ("precision", "recall", "f1")), f"{scores['support']:,}"])
+        for label, scores in ranked[:_MOST_LABELS]
+    ]  # fmt: skip
+    yield Table(("precision", "recall", "F1", "spans" if spans else "texts"), rows, "label", name)
+    if (more := len(ranked) - _MOST_LABELS) > 0:
+        yield f"and {more:,} more labels: --json lists all labels"
 
 
 Part = Table | str

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wordpipe.artifacts import notes_of
-from wordpipe.metrics import Figure, System, Table, side_by_side
+from wordpipe.metrics import Figure, System, Table, side_by_side, table_of_labels
 from wordpipe.pages.drawings import bar, flow_lines, is_number, loss_curves
 from wordpipe.pages.markup import page_of, shown
+from wordpipe.pages.report_tables import definitions, figures_html, folded, head_row, named, scroll_table
 from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline, overfit, plain_words
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds, noun, short_name
 
@@ -61,7 +62,9 @@ def _section(title: str, name: str, body: str) -> str:
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     artifacts = pipeline.artifacts
     yield "Warnings", _notes(pipeline)
+    yield "Sample questions", _samples([one for one in artifacts if one.samples])
     yield "Quality", _quality(pipeline)
+    yield "Texts", _texts(artifacts)
     yield "Index", _indexes([one for one in artifacts if one.kind == "index"])
     yield "Training", _training(artifacts)
     yield "Tokenizers", _tokenizers([one for one in artifacts if one.kind == "tokens"])
@@ -83,9 +86,56 @@ def _lead(pipeline: ReportedPipeline) -> str:
     said = ", ".join(f'<span class="state {name}">{count} {name}</span>' for name, count in states if count)
     said += f", {counted(len(pipeline.missing), 'stages')} not made" if pipeline.missing else ""
     warnings = sum(len(one.manifest.get("warnings", ())) for one in artifacts)
-    said_first = " ".join(f"{_named(name)} {shown(sentence)}" for name, sentence in plain_words(artifacts))
+    said_first = " ".join(f"{named(name)} {shown(sentence)}" for name, sentence in plain_words(artifacts))
     head = f"{said_first} {head}".strip()
     return f"{head} {said}; {counted(warnings, 'warnings') if warnings else 'no warnings'}."
+
+
+def _samples(indexes: Sequence[ReportedArtifact]) -> str:
+    """Return the report's section of sample questions with the answers of each index, as HTML."""
+    body = ""
+    for one in indexes:
+        body += f"<h3>{named(one.name)}</h3>" if len(indexes) > 1 else ""
+        for sample in one.samples:
+            answers = ""
+            for answer in sample["answers"]:
+                title, place = shown(answer["title"], 200), shown(answer["place"], 120)
+                parts = [f"<b><bdi>{title}</bdi></b>"] * bool(title) + [f"<small><bdi>{place}</bdi></small>"] * bool(
+                    place
+                )
+                text = "".join(
+                    f"<mark>{shown(piece)}</mark>" if is_marked else shown(piece)
+                    for piece, is_marked in answer["pieces"]
+                )
+                answers += f"<li>{' '.join(parts)}<p dir=auto>{text}</p></li>"
+            body += f"<figure class=sample><figcaption><bdi>{shown(sample['query'], 200)}</bdi></figcaption>"
+            body += f"<ol>{answers}</ol></figure>"
+    said = (
+        "Questions are titles of texts, or words of several texts, from all of the index; answers are the first ones."
+    )
+    return f'<p class="hint">{said}</p><div class="samples">{body}</div>' if body else ""
+
+
+def _texts(artifacts: Sequence[ReportedArtifact]) -> str:
+    """Return the report's section on texts, as HTML: from when they are, and in which clusters."""
+    rows = "".join(
+        f"<tr><th scope=row>{named(one.name)}</th><td><bdi>{shown(name, 60)}</bdi></td>"
+        f"<td>{shown(first, 40)}</td><td>{shown(last, 40)}</td></tr>"
+        for one in artifacts for name, (first, last) in one.dates.items()
+    )  # fmt: skip
+    body = scroll_table(head_row("artifact", "dates in", "from", "to"), rows) if rows else ""
+    for one in artifacts:
+        sizes = [size for _, size in one.clusters]
+        rows = "".join(
+            f"<tr><th scope=row><bdi>{shown(label, 120)}</bdi></th><td class=n>{size:,}</td>"
+            f"<td class=wide>{bar(size / max(sizes))}</td></tr>"
+            for label, size in one.clusters
+        )
+        more = _whole(one.manifest.get("counts", {}).get("clusters")) if sizes else ""
+        title = f"<caption>The {len(sizes)} largest of {more} clusters of {named(one.name)}</caption>"
+        title = f"<caption>Clusters of {named(one.name)}</caption>" if more == f"{len(sizes):,}" else title
+        body += scroll_table(title + head_row("cluster", "texts n", "size"), rows) if rows else ""
+    return body
 
 
 def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -114,7 +164,7 @@ def _flow(artifacts: Sequence[ReportedArtifact]) -> str:
         # the row
         said = f'<span class="state {state}">{state}</span>'
         rows.append(
-            f"<li><div><b>{_named(one.name)}</b><small>{shown(one.manifest.get('command', 'unknown'), 40)}"
+            f"<li><div><b>{named(one.name)}</b><small>{shown(one.manifest.get('command', 'unknown'), 40)}"
             f' · {said}</small></div><div class="what">{shown(_holds(one), 80)}'
             f"<small>{source}</small></div>{''.join(cells)}</li>"
         )
@@ -147,7 +197,7 @@ def _notes(pipeline: ReportedPipeline) -> str:
     lines += [("", one.name, str(text)) for one in pipeline.artifacts for text in one.manifest.get("warnings", ())]
     items = ""
     for kind, name, text in lines:
-        strong = f"<b>{_named(name)}</b> " if name else ""
+        strong = f"<b>{named(name)}</b> " if name else ""
         items += f'<li class="{kind}">{strong}<bdi>{shown(text, 600)}</bdi></li>'
     return f'<ul class="notes">{items}</ul>' if items else ""
 
@@ -171,7 +221,7 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
             held = final if is_number(final) else run["valid_loss"]
             said += [f"held-out loss {held:.4f}"] if is_number(held) else []
             figures.append(
-                f"<figure><figcaption><b>{_named(one.name)}</b> {shown(one.manifest.get('command', ''))} · "
+                f"<figure><figcaption><b>{named(one.name)}</b> {shown(one.manifest.get('command', ''))} · "
                 f"{' · '.join(said)}</figcaption>{drawing}</figure>"
             )
     # what the lines mean
@@ -212,16 +262,16 @@ def _ledger(artifacts: Sequence[ReportedArtifact]) -> str:
             cells = [form(read) if read else "", form(fate["kept"]) if "kept" in fate else ""]
             # the row, with a bar for the share that was kept
             rows.append(
-                f"<tr><th scope=row>{_named(one.name)}</th><td>{shown(_UNITS.get(what, what).replace('_', ' '))}</td>"
+                f"<tr><th scope=row>{named(one.name)}</th><td>{shown(_UNITS.get(what, what).replace('_', ' '))}</td>"
                 + "".join(f"<td class=n>{cell}</td>" for cell in cells)
                 + f"<td class=wide>{'' if share is None else f'{share:.1%}{bar(share)}'}</td>"
                 + f"<td class=why>{shown(', '.join(lost.get(what, [])))}</td></tr>"
             )
         if counts:
             others.append((one.name, {name.replace("_", " "): f"{n:,}" for name, n in counts.items()}))
-    head = _head("artifact", "what", "read n", "kept n", "share", "dropped, and why")
-    table = _table(head, "".join(rows)) if rows else ""
-    return table + _folded("All counts", others)
+    head = head_row("artifact", "what", "read n", "kept n", "share", "dropped, and why")
+    table = scroll_table(head, "".join(rows)) if rows else ""
+    return table + folded("All counts", others)
 
 
 def _tokenizers(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -239,7 +289,7 @@ def _tokenizers(artifacts: Sequence[ReportedArtifact]) -> str:
         columns.append(
             System(one.name, [], shown=[*column.items(), *(_figure(name, figures.get(name)) for name in _SCORES)])
         )
-    return _html(side_by_side(columns))
+    return figures_html(side_by_side(columns))
 
 
 def _quality(pipeline: ReportedPipeline) -> str:
@@ -251,14 +301,15 @@ def _quality(pipeline: ReportedPipeline) -> str:
         if metrics:
             lines = [line for name, value in metrics.items() for line in _figure(name, value).lines()]
             text = shown(" · ".join(f"{short_name(label, 100)} {cell or ''}" for label, cell in lines), 2_000)
-            rows.append(f"<tr><th scope=row>{_named(one.name)}</th><td class=what>{text}</td></tr>")
+            rows.append(f"<tr><th scope=row>{named(one.name)}</th><td class=what>{text}</td></tr>")
     body = f"<table><caption>Measured in the stage</caption><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     # evaluations kept as files
     for file, found in pipeline.evaluations.items():
         data = found.get("data")
         of = ", ".join(map(str, data)) if isinstance(data, list) else str(data or "")
         body += f"<h3>evaluate {shown(found['evaluated'], 40)}: <bdi>{shown(of, 120)}</bdi></h3>"
-        body += _html(side_by_side([*_systems(found)], title=f"from {file}"))
+        body += figures_html(side_by_side([*_systems(found)], title=f"from {file}"))
+        body += "".join(_labels(one) for one in _evaluated(found))
     if not pipeline.evaluations:
         body += (
             '<p class="hint">To show evaluations here, save the output of <code>wordpipe evaluate … --json</code> as '
@@ -269,9 +320,7 @@ def _quality(pipeline: ReportedPipeline) -> str:
 
 def _systems(found: Mapping[str, Any]) -> Iterator[System]:
     """Yield for the report's page the evaluated systems of a file of `evaluate --json`, with their figures."""
-    lists = [value for value in found.values() if isinstance(value, list)]
-    systems = next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])
-    for one in systems[:30]:
+    for one in _evaluated(found):
         drawn = one.get("intervals")
         intervals = drawn if isinstance(drawn, Mapping) else {}
         figures = [(key, value, intervals.get(key)) for key, value in one["metrics"].items() if is_number(value)]
@@ -279,6 +328,29 @@ def _systems(found: Mapping[str, Any]) -> Iterator[System]:
             str(one.get("system") or one.get("name") or found["evaluated"]),
             [_figure(key, value, interval) for key, value, interval in figures[:40]],
         )
+
+
+def _evaluated(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return what a file of `evaluate --json` says of each system, of thirty at most, for the report."""
+    lists = [value for value in found.values() if isinstance(value, list)]
+    return next((some for some in lists if some and all(_has_metrics(one) for one in some)), [found])[:30]
+
+
+def _labels(one: Mapping[str, Any]) -> str:
+    """Return the report's tables of the labels of an evaluated system: precision, recall, F1, support; as HTML."""
+    of_labels = one.get("by_label")
+    if not isinstance(of_labels, Mapping):
+        return ""
+    names = ("precision", "recall", "f1", "support")
+    whole = {
+        label: scores for label, scores in of_labels.items()
+        if isinstance(scores, Mapping) and all(is_number(scores.get(name)) for name in names)
+    }  # fmt: skip
+    title = " ".join(["each label,", str(one.get("system") or one.get("name") or "")]).rstrip(", ")
+    parts = table_of_labels(whole, title, spans="span_f1" in one["metrics"])
+    return "".join(
+        figures_html(part) if isinstance(part, Table) else f'<p class="hint">{shown(part)}</p>' for part in parts
+    )
 
 
 def _has_metrics(one: object) -> bool:
@@ -318,7 +390,7 @@ def _indexes(artifacts: Sequence[ReportedArtifact]) -> str:
                 for name, value in measured["ndcg_at_10"].items() if is_number(value)
             }  # fmt: skip
         columns.append(System(one.name, [], shown=[(name, value) for name, value in column.items() if value]))
-    return _html(side_by_side(columns))
+    return figures_html(side_by_side(columns))
 
 
 def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -330,16 +402,16 @@ def _settings(artifacts: Sequence[ReportedArtifact]) -> str:
                 f"<code>{shown(name, 60)} = {shown(_json(value), 80)}</code>" for name, value in one.chosen.items()
             )
             rows.append(
-                f"<tr><th scope=row>{_named(one.name)}</th><td>{shown(one.manifest['command'])}</td>"
+                f"<tr><th scope=row>{named(one.name)}</th><td>{shown(one.manifest['command'])}</td>"
                 f"<td class=what>{chosen or 'all defaults'}</td></tr>"
             )
-    head = f"<caption>Settings that differ from the defaults</caption>{_head('artifact', 'command', 'settings')}"
-    table = _table(head, "".join(rows))
+    head = f"<caption>Settings that differ from the defaults</caption>{head_row('artifact', 'command', 'settings')}"
+    table = scroll_table(head, "".join(rows))
     every = [
         (one.name, {name: _json(value) for name, value in one.manifest["settings"].items()})
         for one in artifacts if one.manifest and one.manifest["settings"]
     ]  # fmt: skip
-    return table + _folded("All settings", every) if rows else ""
+    return table + folded("All settings", every) if rows else ""
 
 
 def _sources(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -349,15 +421,15 @@ def _sources(artifacts: Sequence[ReportedArtifact]) -> str:
         for entry in one.sources[:_MOST_SOURCES]:
             size = human_bytes(entry["bytes"]) if entry["bytes"] is not None else ""
             rows.append(
-                f"<tr><th scope=row><bdi>{shown(entry['path'] or entry['kind'], 120)}</bdi></th><td>{_named(one.name)}</td>"
+                f"<tr><th scope=row><bdi>{shown(entry['path'] or entry['kind'], 120)}</bdi></th><td>{named(one.name)}</td>"
                 f"<td class=n>{size}</td><td><code class=id>{shown(entry['digest'][:16])}</code></td></tr>"
             )
         if (more := len(one.sources) - _MOST_SOURCES) > 0:
             rows.append(
-                f"<tr><th scope=row>and {counted(more, 'more sources')}</th><td>{_named(one.name)}</td><td></td><td></td></tr>"
+                f"<tr><th scope=row>and {counted(more, 'more sources')}</th><td>{named(one.name)}</td><td></td><td></td></tr>"
             )
-    head = _head("source", "read by", "size n", "digest")
-    return _table(head, "".join(rows)) if rows else ""
+    head = head_row("source", "read by", "size n", "digest")
+    return scroll_table(head, "".join(rows)) if rows else ""
 
 
 def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
@@ -369,7 +441,7 @@ def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
         body = one.manifest
         where = f"{shown(body['device'], 20)}, {counted(body['threads'], 'threads')}"
         rows.append(
-            f"<tr><th scope=row>{_named(one.name)}</th><td><code class=id>{shown(body['recipe'][:16])}</code></td>"
+            f"<tr><th scope=row>{named(one.name)}</th><td><code class=id>{shown(body['recipe'][:16])}</code></td>"
             f"<td><code class=id>{shown(body['digest'][:16])}</code></td><td>{'yes' if body['bitwise'] else 'no'}</td>"
             f"<td>{where}</td>"
             f"<td class=n>{human_bytes(body['peak_memory_bytes'])}</td></tr>"
@@ -378,49 +450,9 @@ def _versions(artifacts: Sequence[ReportedArtifact]) -> str:
             libraries.setdefault(name, set()).add(str(version))
     if not rows:
         return ""
-    head = _head("artifact", "recipe", "digest", "same bytes every run", "made on", "memory n")
+    head = head_row("artifact", "recipe", "digest", "same bytes every run", "made on", "memory n")
     items = {name: ", ".join(sorted(versions)) for name, versions in sorted(libraries.items())}
-    return f"{_table(head, ''.join(rows))}<h3>Libraries</h3>{_definitions(items)}"
-
-
-def _html(table: Table) -> str:
-    """Return a table of figures of the report as HTML; missing cells are empty."""
-    rows = ""
-    for label, cells in table.rows:
-        if any(cells):
-            texts = "".join(f"<td class=n>{shown(cell or '', 200)}</td>" for cell in cells)
-            rows += f"<tr><th scope=row>{shown(label, 80)}</th>{texts}</tr>"
-    if not rows:
-        return ""
-    head = "".join(f"<th scope=col class=n>{_named(title)}</th>" for title in table.heads)
-    said = f"<caption>{shown(table.title)}</caption>" if table.title else ""
-    return _table(f"{said}<thead><tr><td></td>{head}</tr></thead>", rows)
-
-
-def _table(head: str, rows: str) -> str:
-    """Wrap rows in a table that scrolls where it has no room, also by keys."""
-    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div>'
-
-
-def _head(*names: str) -> str:
-    """Return the header of a table of the report; a name that ends in " n" is of a column of numbers."""
-    cells = [
-        f"<th scope=col{' class=n' if name.endswith(' n') else ''}>{name.removesuffix(' n')}</th>" for name in names
-    ]
-    return f"<thead><tr>{''.join(cells)}</tr></thead>"
-
-
-def _folded(title: str, of: Sequence[tuple[str, Mapping[str, str]]]) -> str:
-    """Return values of each artifact in a folded part of the page, which is unfolded on paper."""
-    parts = "".join(f"<h3>{_named(name)}</h3>{_definitions(items)}" for name, items in of)
-    return f"<details><summary>{title}</summary>{parts}</details>" if parts else ""
-
-
-def _definitions(items: Mapping[str, str]) -> str:
-    rows = "".join(
-        f"<div><dt>{shown(name, 100)}</dt><dd>{shown(value, 200)}</dd></div>" for name, value in items.items()
-    )
-    return f"<dl>{rows}</dl>"
+    return f"{scroll_table(head, ''.join(rows))}<h3>Libraries</h3>{definitions(items)}"
 
 
 def _figure(key: str, value: object, interval: object = None) -> Figure:
@@ -439,8 +471,3 @@ def _ratio(part: float | None, of: float | None) -> float | None:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _named(name: str) -> str:
-    """Return the name of an artifact as HTML."""
-    return f"<bdi>{shown(name, 60)}</bdi>"

@@ -24,6 +24,9 @@ class ReportedArtifact:
         logs: runs of its training: finished, log, unigram_entropy.
         made_from: names of artifacts of the pipeline.
         sources: other inputs: kind, path, bytes, digest.
+        samples: of an index, questions and answers: query, answers (title, place, pieces: text, whether it is marked).
+        dates: of a corpus, field → its first and its last value.
+        clusters: of clusters, labels and sizes, the largest first.
     """
 
     name: str
@@ -34,6 +37,9 @@ class ReportedArtifact:
     logs: Sequence[Mapping[str, Any]] = ()
     made_from: Sequence[str] = ()
     sources: Sequence[Mapping[str, Any]] = ()
+    samples: Sequence[Mapping[str, Any]] = ()
+    dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    clusters: Sequence[tuple[str, int]] = ()
 
     @property
     def kind(self) -> str:

@@ -6,8 +6,9 @@ damaged, of another program or of a newer version is named with what is wrong, a
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,23 @@ from wordpipe.pipeline.config import CONFIG
 from wordpipe.pipeline.run import Pipeline, StageStatus
 from wordpipe.runtime import Progress, Report
 from wordpipe.settings import Settings
-from wordpipe.stages import COMMANDS, PathLike, RunOptions, logged_runs, public, storage_errors
+from wordpipe.stages import (
+    COMMANDS,
+    PathLike,
+    RunOptions,
+    dates_of,
+    logged_runs,
+    public,
+    sample_answers,
+    sizes_of_clusters,
+    storage_errors,
+)
 from wordpipe.storage import url_of
 
 _MOST = 500  # artifacts, and files of evaluations; more is no pipeline
 _DEPTH = 3  # folders below the one that is named
+_MOST_ASKED = 3  # indexes: each opens an encoder
+_MOST_CLUSTERS = 50
 _LARGEST_EVALUATION, _LARGEST_MANIFEST = 4 << 20, 64 << 20  # bytes
 
 
@@ -51,6 +64,9 @@ class FoundArtifact:
         stale: why it should be made again, as far as the artifacts themselves say.
         sources: those of its inputs that lie elsewhere.
         made_from: names of those that are in the folder.
+        samples: of an index, questions with their answers.
+        dates: of a corpus, field → its first and last value.
+        clusters: of clusters, labels and sizes, the largest first.
     """
 
     name: str
@@ -62,6 +78,9 @@ class FoundArtifact:
     stale: tuple[str, ...] = ()
     sources: tuple[Mapping[str, Any], ...] = ()
     made_from: tuple[str, ...] = ()
+    samples: Sequence[Mapping[str, Any]] = ()
+    dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    clusters: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True)
@@ -179,8 +198,9 @@ def _is_inside(path: str, folder: Path) -> bool:
 def _reported(one: FoundArtifact, status: StageStatus | None) -> ReportedArtifact:
     """Return an artifact with its state for the report: damaged, else as the config says, else as the artifacts say."""
     reported = ReportedArtifact(
-        one.name, one.manifest, chosen=one.chosen, logs=one.logs, made_from=one.made_from, sources=one.sources
-    )
+        one.name, one.manifest, chosen=one.chosen, logs=one.logs, made_from=one.made_from, sources=one.sources,
+        samples=one.samples, dates=one.dates, clusters=one.clusters,
+    )  # fmt: skip
     if one.damage:
         return replace(reported, state="damaged", reasons=(one.damage,))
     if status is not None:
@@ -215,8 +235,11 @@ def look_into(folder: Path, run: RunOptions) -> FoundPipeline:
         else []
     )
     found = [_read(place, _name_of(place, folder), run) for place in places[:_MOST]]
+    asked = [*_asked([*_in_order(_connected(found))], run)]
     evaluations, unread = _evaluations(folder)
-    return FoundPipeline(tuple(_in_order(_connected(found))), evaluations, (*notes, *unread))
+    return FoundPipeline(
+        tuple(one for one, _ in asked), evaluations, (*notes, *unread, *(note for _, note in asked if note))
+    )
 
 
 def _name_of(place: Path, folder: Path) -> str:
@@ -256,11 +279,13 @@ def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
         one = FoundArtifact(name, place, damage="not finished, because the training is still running or was stopped")
         return replace(one, logs=tuple(_logs(place, run.report)))
     # open the artifact; of a damaged one only the manifest is read
-    damage = ""
+    damage, dates, clusters = "", dict[str, tuple[str, str]](), list[tuple[str, int]]()
     try:
         with Artifact(place, verify=run.verify) as artifact:
             manifest = artifact.manifest
             has_log = "steps.parquet" in artifact.names()
+            dates = dates_of(artifact) if artifact.kind == "corpus" else {}
+            clusters = [*islice(sizes_of_clusters(artifact), _MOST_CLUSTERS)] if artifact.kind == "clusters" else []
     except WordpipeError as error:
         # say what is damaged, and read its manifest alone
         damage, has_log = _without_place(error), False
@@ -274,7 +299,27 @@ def _read(place: Path, name: str, run: RunOptions) -> FoundArtifact:
     # what the page shows
     body = manifest.model_dump(mode="json")
     logs = tuple(_logs(place, run.report)) if has_log else ()
-    return FoundArtifact(name, place, body, damage, _chosen(manifest.command, manifest.settings), logs)
+    chosen = _chosen(manifest.command, manifest.settings)
+    return FoundArtifact(name, place, body, damage, chosen, logs, dates=dates, clusters=clusters)
+
+
+def _asked(found: Sequence[FoundArtifact], run: RunOptions) -> Iterator[tuple[FoundArtifact, str]]:
+    """Yield the artifacts of the report, an index with sample questions and answers, and a note where it gave none."""
+    n_asked = 0
+    for one in found:
+        if one.damage or one.manifest["kind"] != "index":
+            yield one, ""
+            continue
+        n_asked += 1
+        if n_asked > _MOST_ASKED:
+            yield one, f"{one.name} was not asked sample questions: only the first {_MOST_ASKED} indexes are"
+            continue
+        run.report(Progress(f"asking {one.name}"))
+        try:
+            yield replace(one, samples=sample_answers(one.path, verify=run.verify)), ""
+        except (WordpipeError, OSError, ValueError, KeyError, TypeError) as error:
+            why = _without_place(error) if isinstance(error, WordpipeError) else str(error)
+            yield one, f"{one.name} was not asked sample questions: {why}"
 
 
 def _without_place(error: WordpipeError) -> str:

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from wordpipe.stages.evaluate.words import evaluate_words
     from wordpipe.stages.examine.attention import AttendedText, attend_in, attention
     from wordpipe.stages.examine.diff import diff
+    from wordpipe.stages.examine.first_look import (
+        dates_of,
+        queries_to_begin_with,
+        sample_answers,
+        sizes_of_clusters,
+        spread,
+    )
     from wordpipe.stages.examine.map import map_of, map_words, pick_text_layout
     from wordpipe.stages.examine.map_texts import map_of_texts
     from wordpipe.stages.examine.plot import logged_runs, plot, run_figures
@@ -73,6 +80,7 @@ if TYPE_CHECKING:
         best_passage,
         field_passages,
         fields_beside,
+        pieces_of,
         shown_hit,
     )
     from wordpipe.stages.search.previous_index import IndexVectors, bundled_keys

@@ -50,6 +50,7 @@ from wordpipe.metrics import (
     rounded,
     side_by_side,
     spearman,
+    table_of_labels,
 )
 from wordpipe.runtime import Progress, torch_threads
 from wordpipe.stages.evaluate.inputs import evaluation_of
@@ -80,7 +81,7 @@ MAIN: dict[Kind, str] = {
 _MOST_NUMBERS = 1 << 24  # texts × labels × 3 of which the macro F1 is drawn
 _ROWS_AT_ONCE = 4_096
 _WHOLE_TABLE, _MOST_CONFUSED = 30, 20  # labels of a confusion table; pairs that are listed beside it
-_MOST_LABELS, _MOST_COLUMNS, _MOST_PAIRS = 40, 10, 10  # the same on the screen; JSON has more
+_MOST_COLUMNS, _MOST_PAIRS = 10, 10  # the same on the screen; JSON has more
 _NAME_WIDTH, _LABEL_WIDTH, _HEAD_WIDTH = 20, 24, 12
 _HEADS = {
     ("majority", "single"): "most frequent\nlabel", ("majority", "several"): "most frequent\nlabels",
@@ -569,22 +570,11 @@ def _parts(systems: Sequence[System], kind: Kind) -> Iterator[Part]:
     for one in models:
         if one.facts["by_label"]:
             name = f"{one.head}, " if len(models) > 1 else ""
-            yield from _labels(one.facts["by_label"], kind, f"{name}{'spans of ' if kind == 'tags' else ''}each label")
+            yield from table_of_labels(
+                one.facts["by_label"], f"{name}{'spans of ' if kind == 'tags' else ''}each label", spans=kind == "tags"
+            )
         if one.facts["confused"]:
             yield _confused(one.facts)
-
-
-def _labels(by_label: Mapping[str, Mapping[str, float]], kind: Kind, title: str) -> Iterator[Part]:
-    """Return a table of precision, recall and F1 of each predicted label, the most frequent first."""
-    ranked = sorted(by_label.items(), key=lambda pair: (-pair[1]["support"], pair[0]))
-    rows = [
-        (short_name(label, _LABEL_WIDTH) or "span",
-         [*(f"{100 * scores[name]:.1f}" for name in ("precision", "recall", "f1")), f"{scores['support']:,}"])
-        for label, scores in ranked[:_MOST_LABELS]
-    ]  # fmt: skip
-    yield Table(("precision", "recall", "F1", "spans" if kind == "tags" else "texts"), rows, "label", title)
-    if (more := len(ranked) - _MOST_LABELS) > 0:
-        yield f"and {more:,} more labels: --json lists all labels"
 
 
 def _confused(facts: Mapping[str, Any]) -> Table:

@@ -19,6 +19,7 @@ from wordpipe.stages.search.row_facts import with_file_name
 from wordpipe.wording import safe_text
 
 _SENTENCE = re.compile(r"(?<=[.!?…:;])\s+(?=\S)|\n\s*(?=\S)|(?<=[。！？])")
+_LATER_INDENT = re.compile(r"\n[ \t]+\S")
 _RUN = re.compile(r"\S+")
 _GAP = re.compile(r"\s+")
 
@@ -176,7 +177,7 @@ def best_passage(text: str, places: Sequence[Place], weights: Mapping[str, float
     if len(text) <= room:
         return Passage(0, len(text), _joined([place[:2] for place in places]))
     first, last = _heaviest(places, weights, room)
-    start = _start(text, first, last, room)
+    start = _with_indent(text, _start(text, first, last, room), last, room)
     stop = _stop(text, start, max(start + 1, last), room)
     inside = [(max(one, start), min(end, stop)) for one, end, _ in places if one < stop and end > start]
     return Passage(start, stop, _joined(inside))
@@ -218,6 +219,13 @@ def _start(text: str, first: int, last: int, room: int) -> int:
     return gap.end() if gap else first
 
 
+def _with_indent(text: str, start: int, last: int, room: int) -> int:
+    """Return where the line of a passage begins, if only its indent stands before and a later line has one, as in code."""
+    line = text.rfind("\n", 0, start) + 1
+    is_indent = line and text[line:start].isspace() and last - line <= room
+    return line if is_indent and _LATER_INDENT.search(text, start, line + room) else start
+
+
 def _stop(text: str, start: int, least: int, room: int) -> int:
     """Return the end of a passage: of the text, or of the last word that has room."""
     end = start + room
@@ -237,3 +245,14 @@ def _joined(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
             found.append((start, stop))
     assert all(one[1] < other[0] for one, other in pairwise(found))
     return tuple(found)
+
+
+def pieces_of(
+    text: str, marks: Sequence[tuple[int, int]], start: int = 0, stop: int | None = None
+) -> list[tuple[str, bool]]:
+    """Return a passage of a text, cut where a marked word begins or ends."""
+    found, at = list[tuple[str, bool]](), start
+    for first, last in marks:
+        found += [(text[at:first], False), (text[first:last], True)]
+        at = last
+    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]

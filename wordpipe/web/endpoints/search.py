@@ -20,10 +20,11 @@ from wordpipe.stages import (
     PassageFinder,
     QueryResult,
     field_passages,
+    pieces_of,
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import MAX_CHOSEN, Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of, pieces_of
+from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of
 from wordpipe.web.links import add_links
 from wordpipe.web.params import (
     ANY,

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenTextIndex
+from wordpipe.stages import OpenTextIndex, pieces_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.links import add_links
 from wordpipe.web.params import ANY, FLAG, GIVEN, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
@@ -132,17 +132,6 @@ def _marked(opened: OpenTextIndex, query: str, text: str, row: Mapping[str, Any]
     found: dict[str, Any] = {"pieces": pieces_of(text, finder.marks(text))}
     found |= {"passage": {"start": best.start, "stop": best.stop}} if best.marks else {}
     return found | ({} if line is None else {"passage_line": line})
-
-
-def pieces_of(
-    text: str, marks: Sequence[tuple[int, int]], start: int = 0, stop: int | None = None
-) -> list[tuple[str, bool]]:
-    """Return a stretch of a text, cut where a marked word begins or ends."""
-    found, at = list[tuple[str, bool]](), start
-    for first, last in marks:
-        found += [(text[at:first], False), (text[first:last], True)]
-        at = last
-    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]
 
 
 def code_of(row: Mapping[str, Any]) -> dict[str, bool]:

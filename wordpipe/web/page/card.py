@@ -58,7 +58,7 @@ def card(
         tag("p", LESS_RELATED, class_="near") if is_border else None,
         tag("h2", tag("a", _marked(title), href=to), class_="title", dir="auto") if is_titled else None,
         tag(
-            "p", "… " if before else None, _marked(pieces), " …" if after else None,
+            "p", begun(pieces) if before else None, _marked(pieces), " …" if after else None,
             class_="text code" if passage and passage.get("code") else "text", dir="auto",
         ),
         tag(
@@ -125,6 +125,15 @@ def _also_in(hit: Mapping[str, Any]) -> str | None:
     places = also["places"][:_PLACES]
     more = f" and {also['count'] - len(places):,} more" if also["count"] > len(places) else ""
     return f"{', '.join(places)}{more}"
+
+
+def begun(pieces: Sequence[Sequence[Any]]) -> Markup:
+    r"""Return what says that a passage does not begin its text: on a line of its own above an indented one.
+
+    >>> begun([["salt", True]]), begun([["    return 1", False]])
+    ('… ', '…\n')
+    """
+    return prose("…\n" if str(pieces[0][0])[:1].isspace() else "… ")
 
 
 def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:

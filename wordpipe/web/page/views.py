@@ -37,6 +37,7 @@ _NEIGHBOURS = 20
 _WIDTH, _LOWEST = 1_000, 260  # of the map
 _MARGIN = 24
 _LETTER = 9.4, 20  # about the width and the height of a label's letter
+_ANALOGY = ("a", "b", "c")  # fields of an analogy
 _COMMON = 40  # words of a group that are listed
 _NEEDS = {
     "search": {"search"},
@@ -133,7 +134,8 @@ def frame(
 async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
     """Return the HTML of the words tab: the nearest words of a word, or of an expression such as king - man + woman."""
     # the form
-    asked = params.get("word", "").strip()
+    pair = [params.get(one, "").strip()[:200] for one in _ANALOGY]
+    asked = params.get("word", "").strip() or ("{2} - {0} + {1}".format(*pair) if all(pair) else "")
     names = [one["name"] for one in about["artifacts"] if "neighbours" in one["can"]]
     name = params.get("words") if params.get("words") in names else names[0]
     field = tag(
@@ -147,6 +149,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         tag("div", artifact_choice("words", about, ["neighbours"], name, "words from"), class_="options"),
         action="./", method="get",
     )  # fmt: skip
+    form = tag("div", form, _analogy(params, str(name), pair))
     # a map, or a hint where nothing is asked
     mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
     if mapped and params.get("map"):
@@ -154,7 +157,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     # what a word can be
     if not asked:
         hint = "Enter a word to see which words are used in similar ways in your texts. "
-        hint += "For an analogy, add and subtract words: king - man + woman."
+        hint += "Words can be added and subtracted: king - man + woman."
         link = tag(
             "a",
             "Show the most frequent words on a map",
@@ -175,6 +178,20 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     )
     nothing = (found.get("nothing") or {}).get("message", "nothing was found")
     return tag("div", form, unknown, table if rows else tag("div", tag("p", nothing), class_="empty"))
+
+
+def _analogy(params: Mapping[str, str], words: str, pair: Sequence[str]) -> Markup:
+    """Return the form of the words tab that asks what is to a third word as the second is to the first."""
+    usual: dict[str, Any] = {"type": "text", "required": True, "autocapitalize": "none", "spellcheck": "false"}
+    first, second, third = (
+        tag("input", name=name, value=value, aria_label=f"{nth} word", **usual)
+        for name, value, nth in zip(_ANALOGY, pair, ("first", "second", "third"), strict=True)
+    )
+    return tag(
+        "form", hidden(tab="words", words=words, index=params.get("index"), q=params.get("q")),
+        tag("p", first, " is to ", second, " as ", third, " is to ", tag("button", "what?", type="submit"), class_="options"),
+        action="./", method="get", class_="analogy", aria_label="Analogy",
+    )  # fmt: skip
 
 
 def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
@@ -288,7 +305,7 @@ async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
     )
     index = params.get("index")
     groups = [
-        tag("section", tag("h3", tag("span", "●", class_=f"g{number}", aria_hidden="true"), " ", tag("bdi", ", ".join(names))),
+        tag("section", tag("h2", tag("span", "●", class_=f"g{number}", aria_hidden="true"), " ", tag("bdi", ", ".join(names))),
             tag("p", _links([one["word"] for one in points if one["group"] == number], words, index)))
         for number, names in enumerate(found["groups"])
     ]  # fmt: skip

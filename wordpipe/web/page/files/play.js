@@ -1,5 +1,8 @@
-// The forms of the model's tab: Ctrl+Enter sends them; a text that goes on is shown as the server writes it, until Stop.
+// The forms of the model's tab: Ctrl+Enter sends them; a text that goes on is shown as the server writes it, until Stop; two clicks
+// on a word, or a button for the word at the cursor, make a gap of it.
 import {make, problem, Refused, shown} from "./dom.js";
+
+const MASK = "[MASK]", PART = /[\p{L}\p{N}\p{M}_'’-]/u; // of a word
 
 export function play() {
   for (const form of document.querySelectorAll("form[data-ability]")) {
@@ -9,7 +12,32 @@ export function play() {
       form.requestSubmit();
     });
     if (form.dataset.ability === "complete") generate(form);
+    if (form.dataset.ability === "fill") makeGaps(form);
   }
+}
+
+function makeGaps(form) {
+  const field = form.querySelector("textarea");
+  const gap = () => {
+    const [start, stop] = wordAround(field.value, field.selectionStart, field.selectionEnd);
+    field.focus();
+    if (start === stop) return;
+    field.setSelectionRange(start, stop);
+    document.execCommand("insertText", false, MASK); // as if it was typed, so that Ctrl+Z takes it back
+  };
+  field.addEventListener("dblclick", gap);
+  field.title = "double-click a word to make it a gap";
+  form.querySelector("button[type=submit]").after(make("button", {type: "button", onclick: gap}, "Make the word a gap"));
+}
+
+// Where the selected words begin and end, or the word at the cursor; nothing where there is none, or a gap.
+function wordAround(whole, start, stop) {
+  for (const gap of whole.matchAll(/\[MASK\]/g)) if (gap.index <= stop && start <= gap.index + MASK.length) return [start, start];
+  while (start < stop && !PART.test(whole[start])) start++;
+  while (stop > start && !PART.test(whole[stop - 1])) stop--;
+  while (start && PART.test(whole[start - 1])) start--;
+  while (stop < whole.length && PART.test(whole[stop])) stop++;
+  return [start, stop];
 }
 
 function generate(form) {

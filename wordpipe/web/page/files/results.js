@@ -56,7 +56,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
 
   const drawText = () => {
     const pieces = passage && !whole ? passage.pieces : [[hit.text ?? "", false]];
-    body.replaceChildren(...[passage?.before && !whole ? "… " : "", ...marked(pieces, 20_000), passage?.after && !whole ? " …" : ""].filter(Boolean));
+    body.replaceChildren(...[passage?.before && !whole ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", ...marked(pieces, 20_000), passage?.after && !whole ? " …" : ""].filter(Boolean));
   };
   drawText();
   const open = async () => {

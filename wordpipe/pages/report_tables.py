@@ -1,0 +1,52 @@
+"""Tables and lists of a report as HTML, of texts that anybody may have written."""
+
+from collections.abc import Mapping, Sequence
+
+from wordpipe.metrics import Table
+from wordpipe.pages.markup import shown
+
+
+def figures_html(table: Table) -> str:
+    """Return a table of figures of the report as HTML; missing cells are empty."""
+    rows = ""
+    for label, cells in table.rows:
+        if any(cells):
+            texts = "".join(f"<td class=n>{shown(cell or '', 200)}</td>" for cell in cells)
+            rows += f"<tr><th scope=row>{shown(label, 80)}</th>{texts}</tr>"
+    if not rows:
+        return ""
+    head = "".join(f"<th scope=col class=n>{named(title)}</th>" for title in table.heads)
+    said = f"<caption>{shown(table.title)}</caption>" if table.title else ""
+    return scroll_table(f"{said}<thead><tr><td></td>{head}</tr></thead>", rows)
+
+
+def scroll_table(head: str, rows: str) -> str:
+    """Wrap rows in a table that scrolls where it has no room, also by keys."""
+    return f'<div class="scroll" tabindex="0"><table>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def head_row(*names: str) -> str:
+    """Return the header of a table of the report; a name that ends in " n" is of a column of numbers."""
+    cells = [
+        f"<th scope=col{' class=n' if name.endswith(' n') else ''}>{name.removesuffix(' n')}</th>" for name in names
+    ]
+    return f"<thead><tr>{''.join(cells)}</tr></thead>"
+
+
+def folded(title: str, of: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+    """Return values of each artifact in a folded part of the page, which is unfolded on paper."""
+    parts = "".join(f"<h3>{named(name)}</h3>{definitions(items)}" for name, items in of)
+    return f"<details><summary>{title}</summary>{parts}</details>" if parts else ""
+
+
+def definitions(items: Mapping[str, str]) -> str:
+    """Return names and values of the report as a list."""
+    rows = "".join(
+        f"<div><dt>{shown(name, 100)}</dt><dd>{shown(value, 200)}</dd></div>" for name, value in items.items()
+    )
+    return f"<dl>{rows}</dl>"
+
+
+def named(name: str) -> str:
+    """Return the name of an artifact as HTML."""
+    return f"<bdi>{shown(name, 60)}</bdi>"
