@@ -14,7 +14,15 @@ from wordpipe.artifacts import notes_of
 from wordpipe.metrics import Figure, System, Table, side_by_side, table_of_labels
 from wordpipe.pages.drawings import bar, flow_lines, is_number, loss_curves
 from wordpipe.pages.markup import page_of, shown
-from wordpipe.pages.report_tables import definitions, figures_html, folded, head_row, named, scroll_table
+from wordpipe.pages.report_tables import (
+    definitions,
+    figures_html,
+    folded,
+    head_row,
+    named,
+    sample_questions,
+    scroll_table,
+)
 from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline, overfit, plain_words
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds, noun, short_name
 
@@ -62,7 +70,7 @@ def _section(title: str, name: str, body: str) -> str:
 def _sections(pipeline: ReportedPipeline) -> Iterator[tuple[str, str]]:
     artifacts = pipeline.artifacts
     yield "Warnings", _notes(pipeline)
-    yield "Sample questions", _samples([one for one in artifacts if one.samples])
+    yield "Sample questions", sample_questions([one for one in artifacts if one.samples])
     yield "Quality", _quality(pipeline)
     yield "Texts", _texts(artifacts)
     yield "Index", _indexes([one for one in artifacts if one.kind == "index"])
@@ -89,31 +97,6 @@ def _lead(pipeline: ReportedPipeline) -> str:
     said_first = " ".join(f"{named(name)} {shown(sentence)}" for name, sentence in plain_words(artifacts))
     head = f"{said_first} {head}".strip()
     return f"{head} {said}; {counted(warnings, 'warnings') if warnings else 'no warnings'}."
-
-
-def _samples(indexes: Sequence[ReportedArtifact]) -> str:
-    """Return the report's section of sample questions with the answers of each index, as HTML."""
-    body = ""
-    for one in indexes:
-        body += f"<h3>{named(one.name)}</h3>" if len(indexes) > 1 else ""
-        for sample in one.samples:
-            answers = ""
-            for answer in sample["answers"]:
-                title, place = shown(answer["title"], 200), shown(answer["place"], 120)
-                parts = [f"<b><bdi>{title}</bdi></b>"] * bool(title) + [f"<small><bdi>{place}</bdi></small>"] * bool(
-                    place
-                )
-                text = "".join(
-                    f"<mark>{shown(piece)}</mark>" if is_marked else shown(piece)
-                    for piece, is_marked in answer["pieces"]
-                )
-                answers += f"<li>{' '.join(parts)}<p dir=auto>{text}</p></li>"
-            body += f"<figure class=sample><figcaption><bdi>{shown(sample['query'], 200)}</bdi></figcaption>"
-            body += f"<ol>{answers}</ol></figure>"
-    said = (
-        "Questions are titles of texts, or words of several texts, from all of the index; answers are the first ones."
-    )
-    return f'<p class="hint">{said}</p><div class="samples">{body}</div>' if body else ""
 
 
 def _texts(artifacts: Sequence[ReportedArtifact]) -> str:

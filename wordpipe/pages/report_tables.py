@@ -1,9 +1,10 @@
-"""Tables and lists of a report as HTML, of texts that anybody may have written."""
+"""Tables, lists and sample questions of a report as HTML, of texts that anybody may have written."""
 
 from collections.abc import Mapping, Sequence
 
 from wordpipe.metrics import Table
 from wordpipe.pages.markup import shown
+from wordpipe.pages.reported import ReportedArtifact
 
 
 def figures_html(table: Table) -> str:
@@ -50,3 +51,28 @@ def definitions(items: Mapping[str, str]) -> str:
 def named(name: str) -> str:
     """Return the name of an artifact as HTML."""
     return f"<bdi>{shown(name, 60)}</bdi>"
+
+
+def sample_questions(indexes: Sequence[ReportedArtifact]) -> str:
+    """Return the report's section of sample questions with the answers of each index, as HTML."""
+    body = ""
+    for one in indexes:
+        body += f"<h3>{named(one.name)}</h3>" if len(indexes) > 1 else ""
+        for sample in one.samples:
+            answers = ""
+            for answer in sample["answers"]:
+                title, place = shown(answer["title"], 200), shown(answer["place"], 120)
+                parts = [f"<b><bdi>{title}</bdi></b>"] * bool(title) + [f"<small><bdi>{place}</bdi></small>"] * bool(
+                    place
+                )
+                text = "".join(
+                    f"<mark>{shown(piece)}</mark>" if is_marked else shown(piece)
+                    for piece, is_marked in answer["pieces"]
+                )
+                answers += f"<li>{' '.join(parts)}<p dir=auto>{text}</p></li>"
+            body += f"<figure class=sample><figcaption><bdi>{shown(sample['query'], 200)}</bdi></figcaption>"
+            body += f"<ol>{answers}</ol></figure>"
+    said = (
+        "Questions are titles of texts, or words of several texts, from all of the index; answers are the first ones."
+    )
+    return f'<p class="hint">{said}</p><div class="samples">{body}</div>' if body else ""

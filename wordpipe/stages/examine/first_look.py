@@ -1,4 +1,4 @@
-"""What texts are shown by before anybody has asked: questions to begin with, their answers, dates, sizes of clusters.
+"""A first look at texts, before anybody has asked: questions to begin with, their answers, dates, sizes of clusters.
 
 The page of `serve` offers the questions, and `wordpipe report` shows their answers, too.
 """
@@ -59,7 +59,7 @@ def _frequent(opened: OpenTextIndex, texts: Sequence[str], pattern: re.Pattern[s
 
 
 def spread(queries: Sequence[str], n: int) -> list[str]:
-    """Return n of the queries that an index offers, from all of it.
+    """Return n of the queries that an index offers, from its beginning to its end.
 
     >>> spread(["a", "b", "c", "d", "e", "f"], 3)
     ['a', 'c', 'e']
