@@ -70,6 +70,8 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> NDArray[np.float32]:
     width = vectors.type.list_size
     inside = vectors.values.slice(vectors.offset * width, len(vectors) * width)
     numbers = vectors.flatten() if vectors.null_count else inside  # `flatten` loads pyarrow.compute: 50 ms of a query
+    if numbers.type != pa.float32():  # another program's table: its bytes are not ours
+        numbers = numbers.cast(pa.float32())
     return plain_numbers(numbers, np.float32).reshape(-1, width)
 
 
