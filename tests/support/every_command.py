@@ -85,6 +85,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "init": ("{out}",),
     "run": ("{made}/wordpipe.toml",),
     "status": ("{made}/wordpipe.toml",),
+    "slim": ("{made}/wordpipe.toml",),
     "help": ("train", "mlm"),
 }
 """Name of a command → its arguments: `{built}` and `{made}` stand for the folders of inputs, `{out}` for a free name."""

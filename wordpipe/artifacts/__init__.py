@@ -13,6 +13,7 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.artifacts.checkpoints import CachedFiles, Checkpoint, Checkpoints, ResumeCache, array_blocks
+    from wordpipe.artifacts.deleted import delete_artifact, forget_deleted, input_known, is_deleted, manifest_known
     from wordpipe.artifacts.keys_of_rows import matched_rows, row_keys
     from wordpipe.artifacts.manifest import (
         ENCODER,

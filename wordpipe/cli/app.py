@@ -100,7 +100,10 @@ class LazyGroup(click.Group):
 
         for title, lines in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name, first_clause(text)) for name, text in lines.items()])
+                shown = [
+                    (name, first_clause(text)) for name, text in lines.items() if name != "help"
+                ]  # this is the help
+                formatter.write_dl(shown)
 
 
 @contextmanager

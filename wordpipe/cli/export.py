@@ -1,4 +1,4 @@
-"""`wordpipe export`: an artifact in another program's format; `wordpipe copy`: an artifact somewhere else."""
+"""Artifacts elsewhere, or gone: `export` in another program's format, `copy` to another place, `slim` deletes."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from wordpipe.cli.command import FORCE, PATH, ExampleCommand
-from wordpipe.cli.output import ProgressDrawer, counted, human_bytes, say
+from wordpipe.cli.output import ProgressDrawer, amounts, counted, human_bytes, say
 
 FORMATS = (
     "word2vec-text", "word2vec-binary", "glove", "numpy", "projector", "npy", "sentence-transformers",
@@ -91,6 +91,49 @@ def copy(artifact: Path, output: Path, verify: bool, as_json: bool, quiet: bool)
         click.echo(json.dumps(made, ensure_ascii=False))
     elif not quiet:
         say(f"{made['kind']} → {made['path']}  ({human_bytes(made['bytes'])})")
+
+
+@click.command(
+    cls=ExampleCommand,
+    example="wordpipe slim\nwordpipe slim --keep tokens --yes",
+    json="Print one JSON object on stdout.",
+    quiet="Print nothing but errors.",
+)
+@click.argument("config", type=PATH, default="wordpipe.toml")
+@click.option("--keep", metavar="STAGE", multiple=True, help="A stage whose artifact stays; may be repeated.")
+@click.option("--yes", is_flag=True, help="Delete what is listed. Without this option, nothing is changed.")
+def slim(config: Path, keep: tuple[str, ...], yes: bool, as_json: bool, quiet: bool) -> None:
+    """List the artifacts of a pipeline that only others were made of, and delete them with --yes.
+
+    CONFIG: ./wordpipe.toml if not given. What is queried and served stays. `run` makes a deleted artifact again only if
+    another artifact must be made of it.
+    """
+    from wordpipe.pipeline import slim_pipeline
+
+    found = slim_pipeline(config, keep=keep, delete=yes)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        return
+    if quiet:
+        return
+    # what can be deleted, with its price, and what stays
+    for one in found.deletable:
+        click.echo(
+            f"{'deleted' if yes else 'can go '}  {one.stage:<14} {human_bytes(one.freed_bytes):>8}  {one.output}"
+        )
+        again = f"; to make it again: {amounts(one.estimate)}" if one.estimate else ""
+        click.echo(f"  works no longer: {one.lost}{again}")
+    for name, why in found.kept:
+        click.echo(f"stays    {name:<14} {why}")
+    # the sum, and the next step
+    if not found.deletable:
+        say(f"all artifacts take {human_bytes(found.bytes)}; there is nothing to delete")
+        return
+    said = "deleted" if yes else "to delete"
+    say(f"all artifacts take {human_bytes(found.bytes)}; {said}: {human_bytes(found.freed_bytes)}")
+    say(
+        "to make one again: wordpipe run --fresh --to STAGE" if yes else "to delete what is listed: wordpipe slim --yes"
+    )
 
 
 def _held(written: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Pipelines: a config file as a list of stages.
 
-`config` reads and checks it, `run` says what is stale and makes it, `project` writes the files of a new one.
+`config` reads and checks it, `run` says what is stale and makes it, `project` writes the files of a new one, `slim` deletes
+what only others were made of.
 """
 
 from typing import TYPE_CHECKING
@@ -20,5 +21,6 @@ if TYPE_CHECKING:
         settings_from_file,
         stage_from_file,
     )
+    from wordpipe.pipeline.slim import Deletable, Slimmed, slim_pipeline
 else:
     __getattr__, __dir__ = face(__name__, __file__)

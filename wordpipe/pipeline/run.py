@@ -3,6 +3,7 @@
 A stage is stale when its recipe (settings that matter and the digests of its inputs) is not the one its artifact was made
 from. Times play no part, so a touched file makes nothing, and an input that came out the same stops the chain there.
 A stage that says `keep = true` is made again for its own settings alone, and so is one that only such stages read.
+An artifact that `slim` deleted counts as it was, and is made again only if a stage that is to be made reads it.
 Before anything is said or made, the inputs of all stages are looked for.
 """
 
@@ -13,7 +14,17 @@ from glob import escape, has_magic
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import InputEntry, Manifest, is_artifact, manifest_at, notes_of, recipe_of
+from wordpipe.artifacts import (
+    InputEntry,
+    Manifest,
+    forget_deleted,
+    is_artifact,
+    is_deleted,
+    manifest_at,
+    manifest_known,
+    notes_of,
+    recipe_of,
+)
 from wordpipe.corpus import Sources, sources_of
 from wordpipe.engines import EngineOptions
 from wordpipe.errors import ArtifactError, ConfigError, InputError, StorageError, WordpipeError
@@ -160,11 +171,27 @@ class Pipeline:
         """
         with seen_from(self.home):
             self._check_inputs(chosen := self._chosen(first, last))
-            states: dict[str, State] = {}
-            for stage in chosen:
-                state = self._state(stage, states)
-                states[stage.name] = State(stage, ("--fresh",)) if fresh and state.fresh else state
-            return list(states.values())
+            return self._states(chosen, fresh=fresh)
+
+    def _states(self, chosen: list[Stage], *, fresh: bool = False) -> list[State]:
+        """Return the states of stages in their order, as far as can be told before any of them is made."""
+        states: dict[str, State] = {}
+        for stage in chosen:
+            state = self._state(stage, states)
+            states[stage.name] = State(stage, ("--fresh",)) if fresh and state.fresh else state
+        # a deleted artifact is made again where a stage reads it, from the last stage back
+        for state in reversed([*states.values()]):
+            if not states[state.stage.name].fresh:
+                for name in self.read_by(state.stage):
+                    if name in states and states[name].fresh and is_deleted(states[name].stage.output):
+                        states[name] = State(states[name].stage, (f"deleted, but needed by {state.stage.name}",))
+        return list(states.values())
+
+    def read_by(self, stage: Stage) -> list[str]:
+        """Return the stages whose artifacts the making of a stage opens; some open the corpus of their tokens, too."""
+        if not self._checked_settings(stage).reads_corpus:
+            return [*stage.needs]
+        return [*stage.needs, *(name for one in self.stages if one.name == stage.inputs[0] for name in one.needs)]
 
     def all_missing(self) -> list[State]:
         """Return the states of a pipeline of which nothing has been made."""
@@ -202,9 +229,11 @@ class Pipeline:
         EngineOptions(run.engine, run.address, run.workers)  # before the first stage is made
         with seen_from(self.home):
             self._check_inputs(chosen)
-        for stage in chosen:
+        for place, stage in enumerate(chosen):
             with seen_from(self.home):
                 state = self._state(stage, {})
+                if state.fresh and is_deleted(stage.output):
+                    state = self._states(chosen[place:])[0]
             yield state, None
             if state.fresh and not run.fresh:
                 continue
@@ -240,6 +269,8 @@ class Pipeline:
             except WordpipeError as error:
                 in_keys(error, needed, self.config)
                 raise
+        if output is None:
+            forget_deleted(stage.output)
         made.path = str(self.from_here(stage.output) if output is None else as_path(output))
         return made
 
@@ -353,7 +384,7 @@ class Pipeline:
     def _stands(self, stage: Stage) -> bool:
         """True if a stage's artifact is there, made from any inputs with the same settings by this version's recipe."""
         try:
-            manifest = manifest_at(stage.output, [stage.kind(self.home)])
+            manifest = manifest_known(stage.output, [stage.kind(self.home)])
         except (ArtifactError, StorageError):
             return False
         settings = self._checked_settings(stage)
@@ -366,12 +397,12 @@ class Pipeline:
     def _changed(self, stage: Stage, before: dict[str, State]) -> State:
         """Return the state of a pipeline's stage as if it were not kept: why its artifact must be made."""
         waits = [f"{name} will be made" for name in stage.needs if name in before and not before[name].fresh]
-        if not is_artifact(stage.output):
+        if not _is_known(stage.output):
             return State(stage, ("missing", *waits))
         if waits:
             return State(stage, tuple(waits))
         try:
-            manifest = manifest_at(stage.output, [stage.kind(self.home)])
+            manifest = manifest_known(stage.output, [stage.kind(self.home)])
         except ArtifactError as error:
             return State(stage, (f"unreadable: {error.what}",))
         settings = self._checked_settings(stage)
@@ -380,7 +411,8 @@ class Pipeline:
         except (InputError, ArtifactError, StorageError) as error:
             return State(stage, (f"input unreadable: {error.message}",))
         if recipe_of(stage.kind(self.home), settings.recipe_body(), inputs) == manifest.recipe:
-            return State(stage, (), notes=notes_of(manifest.facts))
+            deleted = ("deleted by slim",) if is_deleted(stage.output) else ()
+            return State(stage, (), notes=(*notes_of(manifest.facts), *deleted))
         return State(stage, tuple(_differences(stage, settings, inputs, manifest)) or ("made by another version",))
 
     def _estimate(self, stage: Stage, stale: bool, estimator: Estimator, sources: Size | None) -> Estimate | None:
@@ -419,7 +451,7 @@ class Pipeline:
         entries: list[InputEntry] = []
         for argument, names in stage.given:
             several = [self._resolve(name) for name in names]
-            if argument.kinds and len(several) == 1 and is_artifact(Path(several[0])):
+            if argument.kinds and len(several) == 1 and _is_known(several[0]):
                 entries.append(_artifact_entry(several[0]))
             elif argument.entry:
                 entries.append(argument.load_entry()(fetched(several[0])))
@@ -429,7 +461,7 @@ class Pipeline:
             value = getattr(settings, name)
             if value is not None:
                 foreign = model_entry if kinds == ("model",) else file_entry  # what it is where it is no artifact
-                entries.append(_artifact_entry(value) if is_artifact(Path(value)) else foreign(Path(fetched(value))))
+                entries.append(_artifact_entry(value) if _is_known(value) else foreign(Path(fetched(value))))
         if settings.reads_corpus:
             entries.append(_corpus_entry(self._resolve(stage.inputs[0])))
         return entries
@@ -494,15 +526,20 @@ def _sources(names: list[str], settings: Settings) -> Sources:
     return sources_of(fetched(names), settings)
 
 
+def _is_known(path: str | Path) -> bool:
+    """True if an artifact is there, or was deleted by `slim`."""
+    return is_artifact(Path(path)) or is_deleted(path)
+
+
 def _artifact_entry(path: str | Path) -> InputEntry:
     """Return the entry of an artifact as an input of a manifest."""
-    manifest = manifest_at(path)
+    manifest = manifest_known(path)
     return InputEntry(kind=manifest.kind, digest=manifest.digest)
 
 
 def _corpus_entry(tokens: str) -> InputEntry:
     """Return the entry of the corpus that tokens were made from, as an input of a manifest."""
-    behind = manifest_at(tokens).inputs[0]
+    behind = manifest_known(tokens).inputs[0]
     return InputEntry(kind=behind.kind, digest=behind.digest)
 
 

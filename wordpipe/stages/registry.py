@@ -498,6 +498,9 @@ _OTHERS: tuple[Command, ...] = (
     Command(name="status", summary="Show the stale stages of a pipeline, the reasons and the cost.",
             function="wordpipe.pipeline.run:pipeline_status",
             terminal="wordpipe.cli.stage:status", needs_mb=0, section=_PIPELINES),
+    Command(name="slim", summary="List, and delete, artifacts that only others were made of.",
+            function="wordpipe.pipeline.slim:slim_pipeline",
+            terminal="wordpipe.cli.export:slim", needs_mb=0, section=_PIPELINES),
     Command(name="help", summary="Show the help of a command; with --all, show every option.",
             terminal="wordpipe.cli.command:help_", needs_mb=0, section=_PIPELINES),
 )  # fmt: skip

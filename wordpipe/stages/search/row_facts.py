@@ -19,7 +19,6 @@ from wordpipe.artifacts import (
     Artifact,
     Manifest,
     has_vectors,
-    input_of,
     is_json,
     read_batches,
     read_schema,
@@ -459,8 +458,10 @@ def fields_used(path: Path, manifest: Manifest) -> dict[str, str]:
         named = {one: str(manifest.settings.get(f"{one}_field")) for one in ("text", "title", "id")}
         chosen = {name: one for one in usual if named[one] in (AUTO, one) for name in usual[one]}
         return chosen | {name: one for one, name in named.items() if name not in (AUTO, "none")}
+    from wordpipe.artifacts import input_known  # a query without such a field does without
+
     for entry in manifest.inputs:
-        if entry.kind in ("sentences", "corpus") and (there := input_of(path, entry)) is not None:
+        if entry.kind in ("sentences", "corpus") and (there := input_known(path, entry)) is not None:
             return fields_used(*there)
     return {}
 
