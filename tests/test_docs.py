@@ -1,5 +1,6 @@
 """README and the book in docs are held to what the code does: blocks run, lists are whole, figures come from results."""
 
+import io
 import os
 import re
 import shlex
@@ -12,8 +13,10 @@ import click
 import pytest
 
 import wordpipe
+from tests.support.browsing import CHROMIUM, cut_off, look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
 from tests.support.commands import commands
 from tests.support.pages import RUN, Block, blocks, differs, refreshed, run_page
+from tests.support.pictures import MOST_BYTES, PICTURES, make_pipeline, taken
 from wordpipe import errors
 from wordpipe.artifacts import (
     CORPUS,
@@ -29,6 +32,7 @@ from wordpipe.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+SHOWN = DOCS / "static" / "pictures"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]}
 QUICK = ("README.md",)
@@ -200,9 +204,9 @@ def test_the_links_of_the_readme_lead_somewhere():
 
 
 def test_every_command_and_option_is_in_the_reference_once(book):
-    pages = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
-    headings = Counter(re.findall(r"^## `wordpipe ([^`]+)`$", pages, re.MULTILINE))
-    anchors = Counter(re.findall(r"\{#(option-[^}]+)\}", pages))
+    whole = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
+    headings = Counter(re.findall(r"^## `wordpipe ([^`]+)`$", whole, re.MULTILINE))
+    anchors = Counter(re.findall(r"\{#(option-[^}]+)\}", whole))
     expected = []
     for name, command in commands().items():
         settings = wordpipe.stages.COMMANDS[name].load_settings() if name in wordpipe.stages.COMMANDS else None
@@ -224,12 +228,12 @@ def test_an_option_says_its_key_bounds_and_default(book):
 
 
 def test_arguments_of_commands_are_named_without_what_click_puts_around_them(book):
-    pages = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
-    terms = re.findall(r"^`(.+)`\n: ", pages, re.MULTILINE)
+    whole = "".join(book.filled_in(path.read_text(encoding="utf-8")) for path in DOCS.glob("reference/*.md"))
+    terms = re.findall(r"^`(.+)`\n: ", whole, re.MULTILINE)
     assert {"INDEX|WORDS", "QUERY...", "SENTENCES", "ARTIFACTS..."} <= {*terms}
     assert not [term for term in terms if re.search(r"[\[\] ]", term)]
-    assert "UNSET" not in pages
-    assert "[`-k` `--k`]{#option-cluster-k}" in pages
+    assert "UNSET" not in whole
+    assert "[`-k` `--k`]{#option-cluster-k}" in whole
 
 
 def test_every_command_is_told_of_beyond_the_reference():
@@ -289,22 +293,74 @@ def test_every_figure_names_its_file_and_every_part_is_used(book):
         assert "`benchmarks/results/" in section, section.splitlines()[0]
 
 
+def test_every_picture_is_small_and_shown_with_what_is_on_it():
+    there = {path.name for path in SHOWN.glob("*")}
+    assert there == {f"{one.name}.webp" for one in PICTURES}
+    assert all((SHOWN / name).stat().st_size <= MOST_BYTES for name in there)
+    shown = set()
+    for name, path in PAGES.items():
+        for alt, target in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).resolve().parent == SHOWN, f"{name}: {target}"
+            assert len(alt) > 40, f"{name}: {alt}"
+            shown.add(Path(target).name)
+    assert shown == there
+
+
+@needs_browser
 @pytest.mark.slow
-def test_the_book_is_built_without_a_warning_and_asks_nothing_of_the_network(tmp_path):
+def test_the_pictures_can_be_taken_anew(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    make_pipeline(tmp_path)
+    taken_now = dict(taken(tmp_path, str(CHROMIUM)))
+    assert [*taken_now] == [one.name for one in PICTURES]
+    for name, picture in taken_now.items():
+        assert len(picture) <= MOST_BYTES, name
+        with image.open(io.BytesIO(picture)) as now, image.open(SHOWN / f"{name}.webp") as before:
+            assert now.size == before.size, name
+
+
+@pytest.fixture(scope="module")
+def built_book(tmp_path_factory):
+    """The folder of the book as HTML, and what its making said."""
     pytest.importorskip("sphinx")
     pytest.importorskip("furo")
-    out = tmp_path / "html"
-    line = [sys.executable, "-m", "sphinx", "-W", "-n", "-E", "-q", "-d", str(tmp_path / "trees"), str(DOCS), str(out)]
+    folder = tmp_path_factory.mktemp("book")
+    out = folder / "html"
+    line = [sys.executable, "-m", "sphinx", "-W", "-n", "-E", "-q", "-d", str(folder / "trees"), str(DOCS), str(out)]
     done = subprocess.run(
         line, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
+    return out, done
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_of_the_book_has_a_barrier_or_cuts_a_text(built_book, look_at, scheme):  # noqa: F811
+    out, _ = built_book
+    seen, found = look_at("file://", color_scheme=scheme), {}
+    for number, path in enumerate(sorted(out.glob("**/*.html"))):
+        page = seen.go(str(path))
+        for width in (1400, 900, 420):
+            page.set_viewport_size({"width": width, "height": 900})
+            # the rules take seconds: each page at one width for each scheme, at another one in the other scheme
+            ruled = width == (1400, 900, 420)[(number + (scheme == "dark")) % 3]
+            wrong = cut_off(page) + (violations(page) if ruled else [])
+            found |= {(path.name, width): wrong} if wrong else {}
+    assert found == {}
+    assert seen.errors == []
+
+
+@pytest.mark.slow
+def test_the_book_is_built_without_a_warning_and_asks_nothing_of_the_network(built_book):
+    out, done = built_book
     assert done.returncode == 0, done.stderr
-    pages = [*out.glob("**/*.html")]
-    assert len(pages) > len(PAGES) - 1
+    made = [*out.glob("**/*.html")]
+    assert len(made) > len(PAGES) - 1
     loads = re.compile(
         r"""<(?:script|img|iframe|source)[^>]+src=["']https?:|<link[^>]+href=["']https?:|url\(["']?https?:|@import"""
     )
-    for page in [*pages, *out.glob("_static/**/*.css")]:
+    for page in [*made, *out.glob("_static/**/*.css")]:
         assert not loads.search(page.read_text(encoding="utf-8")), page
     assert "<math " in (out / "concepts" / "attention.html").read_text(encoding="utf-8")
     assert "wordpipe search" in (out / "readme.html").read_text(encoding="utf-8")
