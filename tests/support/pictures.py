@@ -2,8 +2,8 @@
 
     python -m tests.support.pictures docs/static/pictures
 
-makes the pipeline of configs/small.toml in a temporary folder, serves its index of documents, opens each page at a size that can
-be read at the width of a column, and writes one WebP picture of each, of at most 80 kB.
+makes the pipeline of configs/small.toml in a temporary folder, serves its index of documents, opens each page at a size that
+can be read in a column, and writes one WebP picture of each, of at most 80 kB.
 """
 
 import argparse

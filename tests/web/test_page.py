@@ -506,6 +506,15 @@ def test_words_on_a_map(client, monkeypatch):
     assert len([one for one in page.all("a") if "word=" in one["href"]]) > 10
 
 
+def test_a_training_that_took_too_long_is_said(client, monkeypatch):
+    logs = []
+    monkeypatch.setattr("wordpipe.web.endpoints.about.overfit", lambda log: logs.append(log) or "it learned by heart")
+    # words, encoder, decoder, classifier: not the index
+    assert get(client, tab="about").text.count("it learned by heart") == len(logs) == 4
+    assert all({"split", "loss", "tokens"} == {*log[0]} for log in logs)
+    assert "it learned by heart" not in client.get("/about").text  # the list is quick
+
+
 def test_findings_of_doctor(client):
     assert any("doctor=words" in one.get("href", "") for one in get(client, tab="about").all("a"))
     page = get(client, tab="about", doctor="words")

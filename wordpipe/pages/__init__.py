@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wordpipe.pages.drawings import bar, draw_curves, flow_lines, loss_curves, sparkline_of, trend
     from wordpipe.pages.markup import json_for_script, page_of, shown
     from wordpipe.pages.report_page import draw_report
-    from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline
+    from wordpipe.pages.reported import ReportedArtifact, ReportedPipeline, overfit
     from wordpipe.pages.text_map import (
         Colouring,
         TextMap,

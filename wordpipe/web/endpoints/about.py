@@ -7,6 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wordpipe import __version__
+from wordpipe.artifacts import Artifact, read_batches
+from wordpipe.pages import overfit
 from wordpipe.web.endpoint import Answer, Endpoint, Serving, document, endpoint, param
 from wordpipe.web.metrics import CONTENT_TYPE
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
@@ -55,7 +57,11 @@ class About(Endpoint):
             hint = f"choose one of: {', '.join(by_name)}"
             raise Refused(404, f"there is no artifact named {self.artifact[:80]!r}", hint=hint)
         with one.lease() as generation:
-            return json_reply(_about(one) | {"manifest": generation.opened.artifact.manifest.model_dump(mode="json")})
+            artifact = generation.opened.artifact
+            warnings = [*artifact.manifest.warnings, *_too_long(artifact)]
+            return json_reply(
+                _about(one) | {"warnings": warnings, "manifest": artifact.manifest.model_dump(mode="json")}
+            )
 
 
 @endpoint("/health", methods=["GET"], answer=_HEALTH, others=True)
@@ -112,6 +118,15 @@ def _made(generation: Generation) -> float | None:
     """Return when an artifact was published at its path, in seconds of the Unix clock; None of one in a bucket."""
     stamp = generation.stamp
     return stamp[1] / 1e9 if isinstance(stamp, tuple) and isinstance(stamp[1], int) else None
+
+
+def _too_long(artifact: Artifact) -> list[str]:
+    """Return for `/about` what the log of a training says, if that took too long for its text."""
+    if "steps.parquet" not in artifact.names():
+        return []
+    batches = read_batches(artifact, "steps", ["split", "loss", "tokens"])
+    said = overfit([row for batch in batches for row in batch.to_pylist()])
+    return [said] if said else []
 
 
 def _about(one: Served) -> dict[str, Any]:

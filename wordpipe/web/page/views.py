@@ -228,9 +228,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
     index = params.get("index")
     parts = [
-        _artifact(
-            one, reply.get("manifest", {}) if status == 200 else {}, health if one["name"] == examined else None, index
-        )
+        _artifact({**one, **reply} if status == 200 else one, health if one["name"] == examined else None, index)
         for one, (status, reply) in zip(about["artifacts"], found, strict=True)
     ]
     links = [
@@ -240,8 +238,9 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
 
-def _artifact(one: Mapping[str, Any], manifest: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
+def _artifact(one: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
     """Return the HTML of one artifact in the about tab."""
+    manifest = one.get("manifest", {})
     # figures, metrics, counts and settings, as text
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
