@@ -134,7 +134,8 @@ def recall_of(index: Path, queries_QD: npt.NDArray[np.float32], vectors_ND: npt.
     import faiss
 
     true_QK, _ = faiss.knn(queries_QD, vectors_ND, K, metric=faiss.METRIC_INNER_PRODUCT)
-    found_QK, _ = faiss.read_index(str(index / "index.faiss")).search(queries_QD, K)
+    with wordpipe.open(index, "index", verify=False) as opened:
+        found_QK, _ = opened.index.search(queries_QD, K)
     return round(float((found_QK >= true_QK[:, -1:] - 1e-6).mean()), 4)
 
 

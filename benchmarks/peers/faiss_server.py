@@ -7,7 +7,6 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-import faiss
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,10 +16,7 @@ from starlette.routing import Route
 import wordpipe
 
 opened = wordpipe.open(Path(sys.argv[1]), "index", verify=False)
-index = faiss.read_index(str(Path(sys.argv[1]) / "index.faiss"))
-facts = opened.artifact.manifest.facts
-if facts["type"] == "ivf-pq":
-    faiss.extract_index_ivf(index).nprobe = facts["search_width"]
+index = opened.index  # FAISS's own, with the vectors as float32
 texts = list(chain.from_iterable(batch.column(0).to_pylist() for batch in opened.batches(["text"])))
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import threading
 from collections import Counter
 
 import numpy as np
@@ -358,3 +359,34 @@ def test_many_terms_are_found_as_one_is(words, asked, language):
         told = index.strangers(word)
         assert told == index.strangers(word)
         assert all(index.knows(near) for some in told.values() for near in some)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 9_999), n=st.integers(1, 400), k=st.integers(1, 420))
+def test_the_border_of_the_best_is_the_same_in_both_kinds_of_loops(seed, n, k):
+    scores = np.random.default_rng(seed).integers(0, 40, n).astype(np.float32) / np.float32(7)
+    kept = scores.copy()
+    expected = np.sort(scores)[::-1][k - 1] if k <= n else 0.0
+    index = LexicalIndex.build(["sea"], ENGLISH)
+    assert index._loops.border_of(scores, k) == expected
+    index.compile()
+    assert index._loops.border_of(scores, k) == expected
+    np.testing.assert_array_equal(scores, kept)
+
+
+def test_compiled_loops_are_loaded_while_queries_are_answered_and_only_for_many_texts(monkeypatch):
+    corpus = [f"salt water {word} sea" for word in ("of", "blue", "cold", "deep") * 30]
+    for least, is_compiled in ((121, False), (120, True)):
+        monkeypatch.setattr("wordpipe.search.lexical.bm25._COMPILED_FROM", least)
+        index = LexicalIndex.build(corpus, ENGLISH)
+        before = index.search(["cold sea"], 50)[0]
+        index.compile_meanwhile()
+        assert "kernels" not in index._loops.__name__  # not before it is asked
+        (first,) = index.search(["cold sea"], 50)
+        for thread in threading.enumerate():
+            if thread.name == "compile":
+                thread.join(60)
+        assert ("kernels" in index._loops.__name__) == is_compiled
+        for hits in (first, index.search(["cold sea"], 50)[0]):
+            np.testing.assert_array_equal(hits.rows, before.rows)
+            np.testing.assert_array_equal(hits.scores, before.scores)

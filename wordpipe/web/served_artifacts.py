@@ -148,10 +148,10 @@ class Generation:
             if isinstance(opened, OpenIndex) and opened.has_vectors:
                 for one in getattr(opened, "parts", [opened]):
                     one.vector_index(None)  # read now
-            if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
-                getattr(opened, "parts", [opened])[0].lexical.compile()
             with suppress(ConfigError, InputError):  # the word need not be there
                 opened.query_all([_WARM_TEXT], 1)
+            if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
+                getattr(opened, "parts", [opened])[0].lexical.compile_meanwhile()
         if "embed" in self.abilities and ability in ("search", "embed"):
             opened.encoder.encode([_WARM_TEXT])  # type: ignore[attr-defined]
         elif ability == "predict":
