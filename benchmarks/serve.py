@@ -17,8 +17,8 @@ median of the rounds. Hostile requests are damaged bodies, headers, paths and pa
 processes, beside clients that send a letter a second; each must end in an answer that is not 500 or in a closed connection,
 and the server must answer afterwards. `load_before` is the mean number of processes that wanted to run in the minute before:
 above the number of cores the times say little. Exit code 0: by vectors p50 is below 30 ms and p95 below 100 ms, memory grows
-by less than 5 %, and no hostile request ends in 500. With `--hostile 0` neither growth nor hostile requests are measured, and
-what the file has of them stays.
+by less than 5 %, and no hostile request ends in 500. With `--hostile 0`, growth and hostile requests are not measured, with
+`--rounds 0` they alone are; what the file has of the others stays.
 """
 
 import argparse
@@ -336,11 +336,10 @@ def main() -> int:
         index = made_index(scratch, args.n, args.dim, args.type)
         facts = json.loads((index / "manifest.json").read_text())["facts"]
         about = {"n": args.n, "dim": args.dim} | {name: facts[name] for name in ("type", "search_width", "refine")}
-        kept = json.loads(args.out.read_text()) if args.out.is_file() and not args.hostile else {}
-        found: dict[str, Any] = {
+        is_part = args.out.is_file() and not (args.hostile and args.rounds)
+        found: dict[str, Any] = (json.loads(args.out.read_text()) if is_part else {}) | {
             "machine": machine(), "versions": versions(["faiss-cpu", "starlette", "uvicorn", "numpy"]), "index": about,
-            "facets_n": args.facets, "clients": args.clients, "seconds": args.seconds, "rounds": args.rounds,
-            **{name: kept[name] for name in ("memory", "hostile") if name in kept},
+            "clients": args.clients, "seconds": args.seconds,
         }  # fmt: skip
 
         def keep(name: str, figures: dict[str, Any]) -> None:
@@ -348,12 +347,15 @@ def main() -> int:
             args.out.write_text(json.dumps(found, indent=1) + "\n")
             print(name, json.dumps(figures), flush=True)
 
-        port = _free_port()
-        with Running([sys.executable, "-m", "peers.faiss_server", str(index.absolute()), str(port)], port) as server:
-            keep("plain_faiss_server", measured(server, paths_of_queries(""), args, scratch))
-        before = {} if args.before is None else {"before": args.before.absolute()}
-        for name, ways in in_turns({**before, "now": None}, args, scratch).items():
-            keep(name, ways)
+        if args.rounds:
+            found |= {"facets_n": args.facets, "rounds": args.rounds}
+            port = _free_port()
+            plain = [sys.executable, "-m", "peers.faiss_server", str(index.absolute()), str(port)]
+            with Running(plain, port) as server:
+                keep("plain_faiss_server", measured(server, paths_of_queries(""), args, scratch))
+            before = {} if args.before is None else {"before": args.before.absolute()}
+            for name, ways in in_turns({**before, "now": None}, args, scratch).items():
+                keep(name, ways)
         if args.hostile:
             with Running(ours(index), None) as server:
                 keep("memory", steady_memory(server, args.requests, scratch, args))

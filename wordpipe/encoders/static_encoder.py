@@ -13,7 +13,6 @@ and `weights`, the names of model2vec, which sentence-transformers reads too).
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +42,7 @@ from wordpipe.encoders.text_rows import (
     TextRows,
     TokenRows,
     WordRows,
+    few_rows,
     sum_rows,
 )
 from wordpipe.encoders.transforms import Transform
@@ -275,11 +275,8 @@ class StaticEncoder(TableEncoder):
         """Return each text's sum of table rows at length 1, and which texts have one; without numba where the rows are few."""
         n = len(found.offsets) - 1
         if len(found.ids) <= MAX_PLAIN_ROWS:  # and their rows alone are computed
-            known_S = found.ids >= 0
-            rows_R, places = np.unique(found.ids[known_S], return_inverse=True)
-            ids_S = np.full(len(found.ids), -1, np.int32)
-            ids_S[known_S] = places
-            unit_ND, norms_N = _unit_plainly(self._stored.rows(rows_R), replace(found, ids=ids_S))
+            rows_R, among = few_rows(found)
+            unit_ND, norms_N = _unit_plainly(self._stored.rows(rows_R), among)
         else:
             from wordpipe.encoders.kernels import unit_texts
 

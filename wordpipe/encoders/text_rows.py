@@ -7,7 +7,7 @@ without the GIL and a hundred times as fast, to the same rows and bits.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
@@ -238,6 +238,15 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
         return pa.array([_without_surrogates(text) for text in texts], pa.string())
+
+
+def few_rows(found: FoundRows) -> tuple[npt.NDArray[np.int32], FoundRows]:
+    """Return the table rows that texts have, each once, (R,), and the texts' rows by their places among these."""
+    known_S = found.ids >= 0
+    rows_R, places = np.unique(found.ids[known_S], return_inverse=True)
+    ids_S = np.full(len(found.ids), -1, np.int32)
+    ids_S[known_S] = places
+    return rows_R, replace(found, ids=ids_S)
 
 
 def sum_rows(table_VD: npt.NDArray[np.float32], found: FoundRows) -> npt.NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from wordpipe.encoders.encoder import (
     text_runs,
 )
 from wordpipe.encoders.settings import EmbedSettings
-from wordpipe.encoders.text_rows import WordRows, WordSplit, sum_rows
+from wordpipe.encoders.text_rows import MAX_PLAIN_ROWS, WordRows, WordSplit, few_rows, sum_rows
 from wordpipe.encoders.transforms import Transform
 from wordpipe.errors import ConfigError, DivergedError
 from wordpipe.metrics import unit_rows
@@ -79,10 +79,10 @@ class WordEncoder(TableEncoder):
         self._words = partial(_words, split, self._phrases)
         self._rows = WordRows(self._words if len(self._phrases) else split, self._rows_of)
         # rare words weigh more, and words that n-grams guess as much as the rarest
-        self._weighted_VD, self._guess_weight = table.vectors, np.float32(1)
+        self._weights_V1, self._guess_weight = np.ones((1, 1), np.float32), np.float32(1)
         if self.pooling == "sif":
-            weights_V = sif_weights(table.counts, settings.sif_a)
-            self._weighted_VD, self._guess_weight = table.vectors * weights_V[:, None], weights_V.max()
+            self._weights_V1 = sif_weights(table.counts, settings.sif_a)[:, None]
+            self._guess_weight = self._weights_V1.max()
 
     @property
     def assumes_zipf(self) -> bool:
@@ -96,7 +96,11 @@ class WordEncoder(TableEncoder):
     def _encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode some texts by word vectors."""
         found = self._rows.find(texts)
-        sums_ND = sum_rows(self._weighted_VD, found)
+        if len(found.ids) <= MAX_PLAIN_ROWS:  # of a query: their rows alone are weighted
+            rows_R, among = few_rows(found)
+            sums_ND = sum_rows(self._weighted(rows_R), among)
+        else:
+            sums_ND = sum_rows(self._whole, found)
         guessed = self._add_guesses(sums_ND, found.unknown)
         unknown: list[list[str]] = [[] for _ in texts]
         for (text, word), has_vector in zip(found.unknown, guessed, strict=True):
@@ -112,6 +116,16 @@ class WordEncoder(TableEncoder):
         vectors_ND, empty_N = self.transform.apply(unit_rows(sums_ND)[0])
         filled_N = np.diff(found.offsets) > np.array([*map(len, unknown)], np.int64)
         return EncodedBatch(vectors_ND, empty_N, unknown, filled_N.astype(np.int64))
+
+    def _weighted(self, rows_R: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float32]:
+        """Return weighted word vectors, (R, D)."""
+        vectors_RD: npt.NDArray[np.float32] = self._table.vectors[rows_R]
+        return vectors_RD * self._weights_V1[rows_R] if self.pooling == "sif" else vectors_RD
+
+    @cached_property
+    def _whole(self) -> npt.NDArray[np.float32]:
+        """All word vectors, weighted, (V, D), for many texts: a second table in memory, which a query does without."""
+        return self._table.vectors * self._weights_V1 if self.pooling == "sif" else self._table.vectors
 
     def _add_guesses(self, sums_ND: npt.NDArray[np.float32], unknown: Sequence[tuple[int, str]]) -> list[bool]:
         """Add guessed word vectors (n-grams) of unknown words to the sums of their texts; return which words have a guess.
@@ -143,8 +157,8 @@ class WordEncoder(TableEncoder):
         words = self._words(text)
         rows = self._rows_of(words)
         there, absent = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        vectors_PD = np.zeros((len(words), self._weighted_VD.shape[1]), dtype=np.float32)
-        vectors_PD[there] = self._weighted_VD[rows[there]]
+        vectors_PD = np.zeros((len(words), self._table.dim), dtype=np.float32)
+        vectors_PD[there] = self._weighted(rows[there])
         guessed = self._add_guesses(vectors_PD, [(at, words[at]) for at in absent.tolist()])
         known = np.union1d(there, absent[guessed])
         spans = word_spans(text, words)
