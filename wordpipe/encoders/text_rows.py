@@ -241,7 +241,7 @@ def _strings(texts: Sequence[str]) -> "pa.Array":
 
 
 def few_rows(found: FoundRows) -> tuple[npt.NDArray[np.int32], FoundRows]:
-    """Return the table rows that texts have, each once, (R,), and the texts' rows by their places among these."""
+    """Return the table rows that texts have, (R,), each once, and the texts with the numbers of these rows."""
     known_S = found.ids >= 0
     rows_R, places = np.unique(found.ids[known_S], return_inverse=True)
     ids_S = np.full(len(found.ids), -1, np.int32)
