@@ -13,7 +13,7 @@ import click
 import pytest
 
 import wordpipe
-from tests.support.browsing import CHROMIUM, cut_off, look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
+from tests.support.browsing import cut_off, look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
 from tests.support.commands import commands
 from tests.support.pages import RUN, Block, blocks, differs, refreshed, run_page
 from tests.support.pictures import MOST_BYTES, PICTURES, make_pipeline, taken
@@ -306,12 +306,34 @@ def test_every_picture_is_small_and_shown_with_what_is_on_it():
     assert shown == there
 
 
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory):
+    """The folder of the pipeline that the pictures show."""
+    folder = tmp_path_factory.mktemp("pictured")
+    make_pipeline(folder)
+    return folder
+
+
 @needs_browser
 @pytest.mark.slow
-def test_the_pictures_can_be_taken_anew(tmp_path):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_that_is_a_file_has_a_barrier_or_cuts_a_text(pictured, look_at, scheme):  # noqa: F811
+    seen, found = look_at("file://", color_scheme=scheme), {}
+    for name in ("report", "attention", "map"):
+        page = seen.go(str(pictured / f"{name}.html"))
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        for width in (1400, 900, 420):
+            page.set_viewport_size({"width": width, "height": 900})
+            found |= {(name, width): wrong} if (wrong := violations(page) + cut_off(page)) else {}
+    assert found == {}
+    assert seen.errors == []
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_pictures_can_be_taken_anew(pictured, look_at):  # noqa: F811
     image = pytest.importorskip("PIL.Image")
-    make_pipeline(tmp_path)
-    taken_now = dict(taken(tmp_path, str(CHROMIUM)))
+    taken_now = dict(taken(pictured, look_at("").context.browser))
     assert [*taken_now] == [one.name for one in PICTURES]
     for name, picture in taken_now.items():
         assert len(picture) <= MOST_BYTES, name

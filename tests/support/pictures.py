@@ -71,14 +71,11 @@ def make_pipeline(folder: Path) -> None:
     wordpipe.attention(run / "model", SENTENCE, output=folder / "attention.html")
 
 
-def taken(folder: Path, chromium: str) -> Iterator[tuple[str, bytes]]:
+def taken(folder: Path, browser: Any) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the picture, as WebP, of each page of a pipeline."""
-    from playwright.sync_api import sync_playwright
-
     with wordpipe.open(folder / "run" / "index") as index:
         tides = index.query("why the sea has tides", 1)[0]["row"]
-    with wordpipe.serve([f"texts={folder / 'run' / 'index'}"], port=0) as server, sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+    with wordpipe.serve([f"texts={folder / 'run' / 'index'}"], port=0) as server:
         for one in PICTURES:
             width, height = one.size
             page = browser.new_page(
@@ -95,7 +92,6 @@ def taken(folder: Path, chromium: str) -> Iterator[tuple[str, bytes]]:
                 page.locator(one.top).evaluate("(one) => scrollTo(0, one.getBoundingClientRect().top + scrollY - 6)")
             yield one.name, packed(page.screenshot())
             page.close()
-        browser.close()
 
 
 def packed(picture: bytes) -> bytes:
@@ -114,6 +110,8 @@ def packed(picture: bytes) -> bytes:
 
 def main() -> None:
     """Take all pictures, and write them into a folder."""
+    from playwright.sync_api import sync_playwright
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--pipeline", type=Path, help="keep the pipeline here, or use the one that is here")
@@ -127,8 +125,11 @@ def main() -> None:
         if not (folder / "attention.html").is_file():
             make_pipeline(folder)
         given.output.mkdir(parents=True, exist_ok=True)
-        for name, picture in taken(folder.absolute(), chromium):
-            (given.output / f"{name}.webp").write_bytes(picture)
+        with sync_playwright() as started:
+            browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            for name, picture in taken(folder.absolute(), browser):
+                (given.output / f"{name}.webp").write_bytes(picture)
+            browser.close()
 
 
 if __name__ == "__main__":
