@@ -130,7 +130,7 @@ def directions_row(name: str, texts: list[str], times: int) -> dict[str, Any]:
 
     with one_thread_a_product():
         taken = turns({"lanczos": lanczos, "arpack": arpack}, times)
-    kept = {side: float(np.square(matrix_NV @ found_VK).sum()) for side, found_VK in found.items()}
+    kept = {side: float(np.square(theirs_NV @ found_VK).sum()) for side, found_VK in found.items()}
     return {
         "texts": name, "rows": matrix_NV.shape[0], "terms": matrix_NV.shape[1], "directions": DIRECTIONS,
         "processor_ms": taken, "kept": round(kept["lanczos"] / kept["arpack"], 4),

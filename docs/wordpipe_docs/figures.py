@@ -539,7 +539,19 @@ def demo() -> str:
     )
 
 
+def installed() -> str:
+    """What a bare installation takes, by package."""
+    found = result("installed")
+    large = {name: mb for name, mb in found["packages_mb"].items() if mb >= 10}
+    rows = [[f"`{name}`", f"{mb:.0f}"] for name, mb in large.items()]
+    rows.append([f"{len(found['packages_mb']) - len(large)} others", f"{found['total_mb'] - sum(large.values()):.0f}"])
+    rows.append(["bytecode, which pip makes of all", f"{found['bytecode_mb']:.0f}"])
+    rows.append(["together", f"{found['total_mb'] + found['bytecode_mb']:.0f}"])
+    return f"{table(['package', 'MB'], rows)}\n\n{source('installed', found=found)}"
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "installed": installed,
     "how-long": how_long, "how-long-memory": how_long_memory, "which-encoder": which_encoder, "word-defaults": word_defaults,
     "pdf-speed": pdf_speed,
     "tokens": tokens, "exactness": exactness, "words": words, "word-options": word_options, "recipes": recipes,
