@@ -3,10 +3,13 @@
     python benchmarks/word_rules.py --data DIR                 writes benchmarks/results/word_rules.json
 
 DIR has `retrieval/`, collections in the layout of BEIR, and `multilingual/`, a text in each language with a sentence in each
-line. Two things are measured, in nDCG@10, by words alone.
+line. Three things are measured, in nDCG@10, by words alone.
 
 `rules`: each rule that an index can be built without, on each collection: the difference of the index with all rules and the
 index without this one, in the mean over questions, with an interval of 95 %.
+
+`questions`: what it brings that the small words of a question are left out, where the language of the texts is recognised, and
+where it is not known (`none`).
 
 `weights`: what a form of a word weighs in a question beside the word itself. Of each weight some values are tried; the control
 is an index without the rules that have such terms. The weights of English are chosen by leave-one-out: of each collection the
@@ -14,8 +17,8 @@ figure counts that has the value which is best in the mean of the other collecti
 characters are chosen by halves: the first of five sentences is to find the other four, the value that is best for questions of
 one half is measured on the other half, and the other way round.
 
-Exit code 0: no rule lowers the mean beyond its interval, and no weight is worse than the control by more than 0.1 points,
-neither the one that is used nor the ones that were chosen on other texts.
+Exit code 0: neither a rule nor leaving out small words lowers the mean beyond its interval, and no weight is worse than the
+control by more than 0.1 points, neither the one that is used nor the ones that were chosen on other texts.
 """
 
 import argparse
@@ -31,7 +34,7 @@ import numpy.typing as npt
 from tokens import machine
 
 from wordpipe.metrics import QueryFigures, mean_interval
-from wordpipe.search import SWITCHED, LexicalIndex, beir
+from wordpipe.search import SWITCHED, LexicalIndex, beir, small_in_question
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.stages import open_collection
 
@@ -69,6 +72,14 @@ def main() -> int:
         }
         rules[rule] = brings(whole, without)
         print(f"{rule:14} {json.dumps(rules[rule])}", flush=True)
+    questions = {}
+    for language in ("auto", "none"):
+        settings = LexicalSettings.make({"language": language})
+        own = {name: LexicalIndex.build(one.passages, settings) for name, one in collections.items()}
+        with_all = {name: judged(one, own[name]) for name, one in collections.items()}
+        without = {name: judged(one, own[name], without_small) for name, one in collections.items()}
+        questions[language] = brings(without, with_all)
+        print(f"{language:14} {json.dumps(questions[language])}", flush=True)
     weights: dict[str, Any] = {}
     for name, (text, off, what) in WEIGHTS.items():
         settings = LexicalSettings.make({"without_rules": off})
@@ -84,9 +95,9 @@ def main() -> int:
         tried = {value: with_weight(name, value, measure, used) for value in VALUES}
         weights[name] = {"what": what, "text": text, "control_without": off, **left_out(name, tried, control)}
         print(f"{name:16} {json.dumps(weights[name])}", flush=True)
-    found = {"rules": rules, "weights": weights, "machine": machine()}
+    found = {"rules": rules, "questions": questions, "weights": weights, "machine": machine()}
     args.out.write_text(json.dumps(found, indent=1) + "\n")
-    is_sound = all(one["mean"]["high"] >= 0 for one in rules.values())
+    is_sound = all(one["mean"]["high"] >= 0 for one in [*rules.values(), *questions.values()])
     return (
         0
         if is_sound
@@ -95,9 +106,22 @@ def main() -> int:
     )
 
 
-def judged(collection: Any, index: LexicalIndex) -> Scores:
-    """Return nDCG@10 of each question of a collection."""
-    hits = index.search(collection.questions, 100)
+def as_asked(question: str, index: LexicalIndex) -> str:
+    """Return a question as it is."""
+    del index
+    return question
+
+
+def without_small(question: str, index: LexicalIndex) -> str:
+    """Return a question without its small words, as `query` ranks by it; as it is where no other word stands in the texts."""
+    small = small_in_question(question.split(), index.settings.language)
+    others = [word for word in question.split() if word not in small]
+    return " ".join(others) if any(map(index.knows, others)) else question
+
+
+def judged(collection: Any, index: LexicalIndex, read: Callable[[str, LexicalIndex], str] = as_asked) -> Scores:
+    """Return nDCG@10 of each question of a collection, as it is read."""
+    hits = index.search([read(question, index) for question in collection.questions], 100)
     scores = beir.scores(collection, beir.rankings(collection, hits, drop_identical=False))
     found: Scores = scores[:, QueryFigures._fields.index("ndcg_at_10")]
     return found

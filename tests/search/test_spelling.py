@@ -1,5 +1,6 @@
 """Unfinished and misspelt words; the twins look at every word, letter by letter."""
 
+import re
 from collections import Counter
 from functools import cache
 
@@ -41,13 +42,16 @@ written = st.dictionaries(st.text("abcd", min_size=2, max_size=9), st.integers(1
 
 @given(words=written, word=st.text("abcd", min_size=4, max_size=9))
 def test_near_words_begin_alike_and_have_one_slip_else_another_beginning_else_two_slips(words, word):
-    """The most frequent go first; of long words two letters may be wrong, but not the first."""
+    """Those with other double letters alone go first, then the most frequent; two letters, not the first, may be wrong."""
     words.pop(word, None)
     near = [other for other in words if slips(word, other) == 1]
     one = [other for other in near if other[0] == word[0]] or near
     two = [other for other in words if slips(word, other) == 2 and other[0] == word[0] and len(word) >= 6]
-    ranked = sorted(one, key=lambda other: (-words[other], other))
-    ranked += sorted(two, key=lambda other: (-words[other], other)) if not one else []
+
+    def rank(other):
+        return re.sub(r"(.)\1+", r"\1", other) != re.sub(r"(.)\1+", r"\1", word), -words[other], other
+
+    ranked = sorted(one, key=rank) + (sorted(two, key=rank) if not one else [])
     assert Speller(table(words)).near(word) == ranked[:3]
 
 
@@ -145,6 +149,13 @@ def test_a_beginning_is_found_with_marks_and_without(prefix, rows):
 def test_slips_of_many_words_are_those_of_each(one, others, most):
     found = slips_of_all(one, others, most).tolist()
     assert [min(slips, most + 1) for slips in found] == [slips_between(one, other, most) for other in others]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fuel", "meant"), [("funel", 80, "funnel"), ("funel", 300, "fuel"), ("fuell", 80, "fuel")]
+)
+def test_a_letter_that_was_to_be_doubled_is_likelier_than_a_word_somewhat_more_frequent(wrong, fuel, meant):
+    assert Speller(table({"fuel": fuel, "funnel": 40, "fuels": 9})).near(wrong)[0] == meant
 
 
 @pytest.mark.parametrize(

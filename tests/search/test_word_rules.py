@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError
-from wordpipe.search import RULES, SWITCHED, Analyser, LexicalIndex, recognised_language, without_particle
+from wordpipe.search import (
+    RULES,
+    SWITCHED,
+    Analyser,
+    LexicalIndex,
+    recognised_language,
+    small_in_question,
+    without_particle,
+)  # fmt: skip
 from wordpipe.search.settings import LexicalSettings
 
 PLAIN = LexicalSettings(language="none")
@@ -330,3 +338,28 @@ def test_an_index_remembers_the_rules_that_it_is_without_and_grows_by_them():
 )
 def test_particles_follow_the_sound_before_them(word, noun):
     assert word[: without_particle(word)] == noun
+
+
+@pytest.mark.parametrize(
+    ("asked", "language", "left"),
+    [
+        ("how a ship knows where it is", "english", "ship knows"),
+        ("How does a ship know where it is?", "english", "ship know"),
+        ("What\u2019s the time", "none", "time"),
+        ("how a ship knows where it is", "none", "ship knows"),
+        ("wie weiß ein Schiff wo es ist", "none", "weiß Schiff"),
+        ("comment un navire sait où il est", "none", "navire sait"),
+        ("what is a can bus", "english", "can bus"),  # a word with another sense
+        ("what the WHO said", "english", "WHO said"),
+        ("WHAT THE WHO SAID", "english", "SAID"),
+        # no question, or too short
+        ("some aspects of the law of the sea", "english", "some aspects of the law of the sea"),
+        ("who vaccines", "english", "who vaccines"),
+        ("die hard harder", "none", "die hard harder"),
+        ("the who", "none", "the who"),
+        ("小提琴 和 钢琴", "none", "小提琴 和 钢琴"),
+    ],
+)
+def test_small_words_of_a_question(asked, language, left):
+    small = small_in_question(asked.split(), language)
+    assert " ".join(word for word in asked.split() if word not in small) == left

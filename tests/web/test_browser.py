@@ -304,7 +304,7 @@ def test_what_is_chosen_stands_above_the_answers_and_lists_keep_their_order(see,
         page.locator("#filters label", has_text="kind 25").click()
         until(page, "document.querySelector('.chip')?.innerText.startsWith('kind: kind 25 ×')")
         until(page, "document.querySelectorAll('#filters section:first-of-type li').length === 30")  # still opened
-        assert page.evaluate(names)[:9] == ["kind 25", *before]
+        until(page, f"({names})().slice(0, 9).join() === 'kind 25,{','.join(before)}'")
         until(page, "document.querySelector('#results').getAttribute('aria-busy') !== 'true'")
         assert violations(page) == []
         page.get_by_role("button", name="fewer values").click()
@@ -696,12 +696,102 @@ def test_filters_follow_the_generation(see, built, tmp_path):
 def test_more_like_this_and_back(see):
     page = see().go("/?q=salt")
     page.wait_for_selector(HITS)
-    page.locator(HITS).first.get_by_role("button", name="more like this").first.click()
-    until(page, "location.search.startsWith('?similar')")
-    page.wait_for_selector(".like")
-    assert page.locator(HITS).count() >= 1
-    page.go_back()
-    until(page, "document.querySelector('#q').value === 'salt'")
+    for way in ("history", "button"):
+        page.locator(HITS).first.get_by_role("button", name="more like this").first.click()
+        until(page, "location.search.startsWith('?similar')")
+        page.wait_for_selector(".like")
+        assert page.locator(HITS).count() >= 1
+        if way == "history":
+            page.go_back()
+        else:
+            page.get_by_role("button", name="back to the question").click()
+        until(page, "!location.search.includes('similar')")
+        until(page, "document.querySelector('#q').value === 'salt'")
+        page.wait_for_selector(f"{HITS} mark")
+
+
+@pytest.mark.oracle
+def test_links_skip_to_the_answers_and_to_the_filters(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&mix=0")
+    page.wait_for_selector("#filters label")
+    for name, where in (("answers", "li.hit"), ("filters", "#filters summary")):
+        page.get_by_role("link", name=f"Skip to the {name}").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(f"document.activeElement.matches('{where}')"), name
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#filters') !== null")
+    assert "#" not in page.url
+    assert violations(page) == []
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.reload()
+    page.wait_for_selector("#filters summary")
+    page.get_by_role("link", name="Skip to the filters").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#filters label").first.is_visible()  # they were folded
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
+def test_the_link_to_the_answers_has_filters_and_order_and_the_text_leads_back_to_them(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&mix=0&sort=year%3Adesc&where=year+%3E+1")
+    page.wait_for_selector(HITS)
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_role("button", name="copy link to these answers").click()
+    until(page, "window.copied === location.href")
+    page.locator(f"{HITS} .title a").first.click()
+    page.get_by_text(READ).wait_for()
+    page.evaluate("sessionStorage.clear()")
+    page.goto(page.url)  # as somebody else opens it
+    page.get_by_role("link", name="back to the answers").click()
+    page.wait_for_selector(HITS)
+    assert page.input_value("select[name=sort]") == "year:desc"
+    assert page.input_value("input[name=where]") == "year > 1"
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
+def test_how_many_answers_there_are_is_read_out_once(see):
+    seen = see()
+    page = seen.go("/?index=records")
+    page.wait_for_selector("#filters label")
+    page.evaluate("""() => {
+      window.told = [];
+      const live = document.querySelector('[role=status]');
+      new MutationObserver(() => window.told.push(live.textContent)).observe(live,
+        {childList: true, characterData: true, subtree: true});
+    }""")
+    page.fill("#q", "salt bread")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(HITS)
+    seen.settle()
+    told = [one for one in page.evaluate("window.told") if one != "Searching…"]
+    assert len(told) == 1
+    assert page.locator("p.status").inner_text().startswith(told[0])
+    assert "words and meaning; " in told[0]
+    assert told[0].endswith(" texts have a word of the question")
+    assert page.locator("[role=status]").count() == 1
+
+
+@pytest.mark.oracle
+def test_a_finished_word_is_no_beginning(see, built, tmp_path):
+    rows = [{"text": text} for text in ("A boat at sea.", "Searching a harbour.", "Searing heat of iron.")]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document")
+    with wordpipe.serve([tmp_path / "index"], port=0) as server:
+        seen = see(server.url)
+        page = seen.go("/")
+        page.wait_for_selector(".keys")
+        page.keyboard.type("sea", delay=5)
+        until(page, "document.querySelectorAll('#results li.hit').length === 3")  # it may become a longer word
+        page.keyboard.press("Enter")
+        until(page, "document.querySelectorAll('#results li.hit').length === 1")
+        assert page.locator("#results mark").all_inner_texts() == ["sea"]
+        page.reload()
+        page.wait_for_selector(HITS)
+        assert page.locator(HITS).count() == 1
+        assert seen.errors == []
 
 
 @pytest.mark.slow

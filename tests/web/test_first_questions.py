@@ -19,6 +19,8 @@ ROWS = {
     "r-8": "小提琴和钢琴的音乐会在周末举行。",
     "r-9": "钢琴的历史很长。",
     "CVE-2024-1234": "A hole in the lock of a door.",
+    "r-12": "A hot kettle ends by a strip of two metals.",
+    "r-13": "When it rains, ask how much, and where.",
     "r-11": "The numbers 2024 and 1234 of a door.",
 }
 
@@ -34,6 +36,7 @@ class Typed(NamedTuple):
 
 
 TYPED = [
+    Typed("question", "how does the kettle know when it is hot", "r-12", frozenset({"r-3"})),
     Typed("phrase", '"progress bar"', "r-1", frozenset()),
     Typed("phrase with the marks of a word processor", "“progress bar”", "r-1", frozenset()),
     Typed("minus", "water -boiler", "r-4", frozenset()),
@@ -88,6 +91,30 @@ def test_over_http(serving, folder, typed):
 def server(folder):
     with wordpipe.serve([folder / "index"], port=0) as server:
         yield server
+
+
+def test_small_words_of_a_question_are_not_marked_unless_they_are_asked_for_as_typed(serving, folder):
+    given = {"q": "how much does a kettle know", "format": "json", "passage": 200}
+    marked = {}
+    for exact in (0, 1):
+        found = serving(folder / "index").get("/search", params={**given, "exact": exact}).json()
+        pieces = [piece for one in found["passages"] for piece in one["pieces"]]
+        marked[exact] = {text.lower() for text, is_marked in pieces if is_marked}
+        assert "how" not in found["unknown"]
+    assert marked == {0: {"kettle", "much"}, 1: {"how", "kettle", "much"}}
+    # where nothing else stands in the texts, small words are all there is to find
+    found = serving(folder / "index").get("/search", params={"q": "how xylomorph does", "format": "json"}).json()
+    assert {hit["id"] for hit in found["hits"]} == {"r-7", "r-13"}
+
+
+def test_titles_of_ordinary_words_are_offered_first(serving, tmp_path):
+    titles = ["x32 ABI", "PCI BAR", "Salt water of the sea", "The salt harbour", "Rare xylomorph"]
+    texts = ["Salt water of the sea and the harbour."] * 3 + ["xylomorph"] * 2
+    rows = [{"title": title, "text": text} for title, text in zip(titles, texts, strict=True)]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    found = serving(tmp_path / "index").get("/suggest").json()["suggestions"]
+    assert {one["query"] for one in found} == {"Salt water of the sea", "The salt harbour"}
 
 
 @needs_browser

@@ -96,6 +96,44 @@ def test_keys_alone_list_what_is_in_view_and_change_the_colours(look_at, server)
     assert seen.errors == []
 
 
+def test_the_legend_lists_its_texts_and_a_reset_keeps_the_question(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca&q=salt")
+    page.wait_for_selector("#card .said")
+    answers = page.locator("#card .said").inner_text()
+    entry = page.locator("#legend button").first
+    said, size = entry.locator("bdi").inner_text(), entry.locator(".count").inner_text()
+    entry.click()
+    assert page.locator("#card .said").inner_text() == f"{size} texts of “{said}”"
+    assert page.locator("#card ol button").count() == int(size)
+    assert entry.get_attribute("aria-pressed") == "true"
+    entry.click()
+    page.locator("#card .said", has_text=answers).wait_for()
+    entry.click()
+    page.get_by_role("button", name="Reset").click()
+    page.locator("#card .said", has_text=answers).wait_for()
+    assert page.input_value("#wanted") == "salt"
+    assert entry.get_attribute("aria-pressed") == "false"
+    assert seen.errors == []
+
+
+def test_the_text_that_was_read_is_marked_on_the_map(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/text/7?index=texts&q=salt")
+    to = page.get_by_role("link", name="Map").get_attribute("href")
+    assert to == "../map/texts?q=salt#7"
+    seen.go("/map/texts?layout=pca&q=salt#7")
+    page.locator("#card a", has_text="Read the text").wait_for()
+    seen.settle()
+    assert page.evaluate("ROWS[state.chosen]") == 7
+    assert page.evaluate("fewNumbers.length") > 1  # the answers are lit beside it
+    page.evaluate("drawNow(true)")
+    with_ring = page.evaluate(PAINTED)
+    page.evaluate("state.chosen = -1, drawNow(true)")
+    assert page.evaluate(PAINTED) < with_ring
+    assert seen.errors == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_has_no_barrier_and_fits_and_says_all_without_a_script(look_at, server, mapped, tmp_path, scheme):  # noqa: F811
     wordpipe.map(mapped, tmp_path / "map.html", layout="pca")

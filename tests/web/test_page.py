@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -212,6 +213,83 @@ def test_the_page_of_a_text_leads_on_in_its_document(notes):
     for name, kind in (("before", "prev"), ("after", "next")):
         assert (f"row={rows[name]}&" in links.get(kind, "")) == (rows[name] is not None)
     assert "read" in get(notes, index="salt", q="barrel").text
+
+
+def test_the_page_of_a_text_keeps_filters_and_order_for_the_way_back_and_says_where_it_leads(serving, tmp_path):
+    text = " ".join(f"Salt of the sea fills barrel {n} of the harbour." for n in range(6))
+    wordpipe.ingest([{"id": "a", "title": "Barrels", "text": text}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "salt", unit="sentence", language="english")
+    notes = serving(tmp_path / "salt", page=PAGE)
+    kept = {"sort": "row:desc", "where": "row > 1", "f": '[["source", "salt.txt"]]', "docs": "1", "mix": "0"}
+    listed = get(notes, index="salt", q="salt", **{**kept, "f": "", "docs": ""})
+    href = next(one["href"] for one in listed.all("a") if one.get("href", "").startswith("./text/"))
+    assert "sort=row%3Adesc" in href
+    assert "where=row+%3E+1" in href
+    page = Parsed(notes.get("/text/", params={"index": "salt", "row": "1", "q": "salt", **kept}).text)
+    (back,) = page.all("a", **{"class": "back"})
+    assert page.all("a", rel="next")
+    assert page.all("a", rel="prev")
+    for one in [back, *page.all("a", rel="next"), *page.all("a", rel="prev"), *page.all("a", rel="bookmark")]:
+        given = dict(parse_qsl(one["href"].partition("?")[2]))
+        assert given | kept == given
+    led = [page.text.partition(label)[2] for label in ("previous text of the document", "next text of the document →")]
+    assert [one.startswith(f"Salt of the sea fills barrel {n} ") for one, n in zip(led, (0, 2), strict=True)] == [
+        True
+    ] * 2
+    assert "barrel 3" not in page.text
+
+
+def test_what_is_similar_leads_back_to_the_question(client):
+    page = get(client, q="bees home", similar_id="r-3", index="records")
+    assert "similar to r-3" in page.text
+    (link,) = page.all("a", title="back to the question")
+    assert parse_qsl(link["href"].partition("?")[2]) == [("q", "bees home"), ("index", "records")]
+    like = next(given["href"] for given in get(client, q="salt").all("a") if "similar_id=" in given.get("href", ""))
+    assert "q=salt" in like
+
+
+def test_a_link_skips_to_the_answers_and_one_to_the_filters(client):
+    page = get(client, q="salt")
+    assert [one["href"] for one in page.all("a", **{"class": "skip"})] == ["#results", "#filters"]
+    assert page.all("div", id="results")
+    assert page.all("aside", id="filters")
+    about = get(client, tab="about")
+    assert [one["href"] for one in about.all("a", **{"class": "skip"})] == ["#main"]
+
+
+def test_numbers_and_the_names_of_files_say_what_filters_do(serving, tmp_path):
+    rows = [{"text": f"Salt {n}.", "size": 12_345 * n, "year": 1990 + n} for n in range(1, 4)]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0, metadata=["size:int", "year:int"])
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    page = get(client, q="salt", f='[["size", [12345, 24690]]]')
+    assert "size 12,345" in page.text
+    assert "year 1991" in page.text
+    assert "from 12,345 to 24,690" in page.text
+    (link,) = [one for one in page.all("a") if "format=csv" in one.get("href", "")]
+    assert re.fullmatch(r"index_salt_filtered_\d{4}-\d\d-\d\d\.csv", link["download"])
+
+
+def test_an_order_by_a_field_is_kept_where_texts_say_nearly_the_same(serving, tmp_path):
+    texts = ["The tide rises with the moon.", "Rust eats iron by the sea.", "The tide rises, with the moon!"]
+    rows = [{"text": text, "size": n} for n, text in enumerate(texts)]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0, metadata=["size:int"])
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document", language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    assert "nearly the same" in get(client, where="size >= 0").text
+    sorted_page = get(client, where="size >= 0", sort="size:desc")
+    assert "nearly the same" not in sorted_page.text
+    assert [*re.findall(r"size (\d)", sorted_page.text.partition("Filters")[0])] == ["2", "1", "0"]
+
+
+def test_the_map_of_an_index_says_errors_as_the_client_asks(client):
+    for accept, media in (
+        ("application/json", "application/json"), ("text/html,*/*", "text/html"), ("*/*", "text/html"),
+        ("text/html, application/json", "text/html"),
+    ):  # fmt: skip
+        reply = client.get("/map/nope", headers={"Accept": accept})
+        assert (reply.status_code, reply.headers["Content-Type"].partition(";")[0]) == (404, media)
+    assert client.get("/map/nope", headers={"Accept": "application/json"}).json()["error"]["what"]
 
 
 def test_the_paragraph_that_answers_is_set_off(serving, tmp_path):

@@ -3,12 +3,16 @@
 import datetime as dt
 import socket
 import ssl
+import time
+from contextlib import suppress
+from select import select
 from urllib.request import urlopen
 
 import pytest
 
 import wordpipe
 from wordpipe.errors import ConfigError
+from wordpipe.web import connections
 
 DAY = dt.timedelta(days=1)
 
@@ -55,6 +59,47 @@ def test_answers_come_over_https_alone(built, make):
             plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"HTTP" not in plain.recv(100)
     assert not lines
+
+
+@pytest.fixture
+def quick(built, make, monkeypatch):
+    """A server over HTTPS with five connections, which waits half a second for TLS: its port, and who trusts it."""
+    cert, key = make()
+    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.5)
+    with wordpipe.serve(built / "index", port=0, tls_cert=cert, tls_key=key, max_connections=5) as server:
+        yield int(server.url.rpartition(":")[2]), ssl.create_default_context(cafile=cert)
+
+
+def health(port, trusting):
+    with urlopen(f"https://localhost:{port}/health", context=trusting, timeout=10) as reply:
+        return reply.status
+
+
+def test_connections_that_never_agree_on_tls_are_ended(quick):
+    port, trusting = quick
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as silent:
+        began = time.monotonic()
+        assert silent.recv(100) == b""
+        assert 0.3 < time.monotonic() - began < 5
+    with urlopen(f"https://localhost:{port}/metrics", context=trusting) as reply:
+        assert 'wordpipe_connections_cut_total{reason="slow handshake"} 1.0' in reply.read().decode()
+
+
+def test_connections_that_never_agree_on_tls_count(quick, monkeypatch):
+    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 60.0)
+    port, trusting = quick
+    for _ in range(2):  # what has ended counts no more
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(6)]
+        closed, _, _ = select(silent, [], [], 10)
+        assert [one.recv(100) for one in closed[:1]] == [b""]
+        for one in silent:
+            one.close()
+        for _ in range(100):
+            with suppress(OSError):
+                assert health(port, trusting) == 200
+                break
+            time.sleep(0.05)
+        assert health(port, trusting) == 200
 
 
 def test_a_key_that_others_can_read_is_said(built, make):

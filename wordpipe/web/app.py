@@ -131,10 +131,16 @@ class Application:
         return Response(text.encode("utf-8", "replace"), status, headers=headers)
 
     async def mapped(self, request: Request) -> Response:
-        """Return the page of a map of texts; where it is not ready yet a page that asks again by itself."""
+        """Return the page of a map of texts; where it is not ready yet a page that asks again by itself.
+
+        A client that accepts JSON and no page is told errors as JSON.
+        """
         try:
             return await examine.MapOfTexts.handle(self, request)
         except (WordpipeError, Refused) as error:
+            accepted = request.headers.get("accept", "").lower()
+            if "json" in accepted and "text/html" not in accepted:
+                raise
             reply = error_reply(error)
             headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
             found = json.loads(bytes(reply.body))

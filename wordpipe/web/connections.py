@@ -1,7 +1,7 @@
 """Connections of the server: uvicorn's protocol for HTTP/1.1, with an end for clients that are slow or too many.
 
-uvicorn waits for ever for the headers of a request and for a client that does not read its answer. A look at all connections
-twice a second ends those; the guard ends slow bodies and slow answers.
+uvicorn waits for ever for the headers of a request and for a client that does not read its answer, and knows no connection
+that has not agreed on TLS. A look at all connections twice a second ends those; the guard ends slow bodies and slow answers.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.replies import RETRY_AFTER_S, Refused, error_reply
 
+_HANDSHAKE_SECONDS = 10.0  # that a client has to agree on TLS, from the connection's begin
 _HEADER_SECONDS = 10.0  # that the headers of a request may take to come, from its first byte or the connection's begin
 _CLOSE_SECONDS = 5.0  # that a client has to read the rest of an answer when its connection is being closed
 _KEEP_ALIVE_S = 15  # that a connection may wait for its next request
@@ -33,11 +34,48 @@ _SAID_S = 60.0  # between two lines of the log about that
 _TICKS = 5  # of uvicorn, 0.1 s each, between two looks
 
 
+class _Handshakes:
+    """The connections of a server that have not agreed on TLS yet, of which asyncio tells nothing: counted, and ended.
+
+    Args:
+        metrics: counts connections.
+        max_connections: at most, with those that have agreed.
+    """
+
+    def __init__(self, metrics: Metrics, max_connections: int) -> None:
+        self._metrics, self._most = metrics, max_connections
+        self._begun: dict[int, tuple[socket.socket, float]] = {}  # descriptor → the connection, and when it began
+
+    def take(self, one: socket.socket) -> bool:
+        """Count a connection that begins; False if there are too many, and it is to be closed."""
+        self._begun = {number: begun for number, begun in self._begun.items() if begun[0].fileno() == number}
+        if self._metrics.connections + len(self._begun) >= self._most:
+            self._metrics.cut["too many"] += 1
+            return False
+        self._begun[one.fileno()] = one, time.monotonic()
+        return True
+
+    def done(self, number: int) -> None:
+        """Take a connection out of the count, as it has agreed on TLS."""
+        self._begun.pop(number, None)
+
+    def look(self) -> None:
+        """End connections whose clients are too slow to agree; asyncio then closes their sockets."""
+        for number, (one, since) in [*self._begun.items()]:
+            if time.monotonic() - since > _HANDSHAKE_SECONDS:
+                del self._begun[number]
+                if one.fileno() == number:
+                    self._metrics.cut["slow handshake"] += 1
+                    with suppress(OSError):
+                        one.shutdown(socket.SHUT_RDWR)
+
+
 class _Connection(H11Protocol):
     """One connection, which knows since when it waits for its client."""
 
     metrics: Metrics
     max_connections: int
+    handshakes: _Handshakes | None
     cycle: Any  # the request that is being answered; None before the first
     waits_since: float | None = None  # for headers; None while a request is answered, and between requests
     closing_since: float | None = None
@@ -45,6 +83,8 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection of a client, or refuse it if there are too many."""
         super().connection_made(transport)
+        if self.handshakes is not None:
+            self.handshakes.done(transport.get_extra_info("socket").fileno())
         self.waits_since = self.loop.time()
         self.metrics.connections = len(self.connections)
         if len(self.connections) > self.max_connections:
@@ -123,9 +163,11 @@ class ListeningSocket(socket.socket):
 
     Attributes:
         report: takes a line, once a minute, that connections were refused.
+        handshakes: counts the connections that are to agree on TLS; None: there is no TLS.
     """
 
     report: Callable[[str], None] = staticmethod(lambda _: None)
+    handshakes: _Handshakes | None = None
     _reserve = -1
     _refused, _said_at = 0, -math.inf
 
@@ -134,14 +176,18 @@ class ListeningSocket(socket.socket):
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises BlockingIOError: none waits, or it was refused for lack of file descriptors."""
+        """Accept a connection. Raises BlockingIOError: none waits, or it was refused, as there are too many."""
         try:
-            return super().accept()
+            one, address = super().accept()
         except OSError as error:
             if error.errno not in _NO_MORE:
                 raise
             self._refuse_one(error)
             raise BlockingIOError from None
+        if self.handshakes is not None and not self.handshakes.take(one):
+            one.close()
+            raise BlockingIOError
+        return one, address
 
     def close(self) -> None:
         """Close the socket and the descriptor in reserve."""
@@ -191,7 +237,9 @@ class Listener(uvicorn.Server):
         self, app: Any, metrics: Metrics, *, max_connections: int, drain: float, begun: Callable[[], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
-        protocol = type("Connection", (_Connection,), {"metrics": metrics, "max_connections": max_connections})
+        self._handshakes = None if tls is None else _Handshakes(metrics, max_connections)
+        own = {"metrics": metrics, "max_connections": max_connections, "handshakes": self._handshakes}
+        protocol = type("Connection", (_Connection,), own)
         config = uvicorn.Config(
             app, http=protocol, ws="none", loop="asyncio", lifespan="on", log_config=None, log_level="critical",
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=_KEEP_ALIVE_S,
@@ -204,6 +252,9 @@ class Listener(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen for connections."""
+        for one in sockets or ():
+            if isinstance(one, ListeningSocket):
+                one.handshakes = self._handshakes
         await super().startup(sockets)
         self._begun()
 
@@ -215,6 +266,8 @@ class Listener(uvicorn.Server):
 
     def look(self) -> None:
         """End connections whose clients are too slow."""
+        if self._handshakes is not None:
+            self._handshakes.look()
         now = asyncio.get_running_loop().time()
         for connection in [*self.server_state.connections]:
             if isinstance(connection, _Connection):

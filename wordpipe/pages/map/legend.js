@@ -1,4 +1,4 @@
-// The legend: each group by a few of its words. Pointing at one lights it up, a click keeps it lit.
+// The legend: each group by a few of its words. Pointing at one lights it up, a click keeps it lit, and lists its texts.
 const legend = document.getElementById("legend");
 
 function drawLegend() {
@@ -22,7 +22,11 @@ function legendEntry(group, words, size) {
     if (event.pointerType === "mouse") light(group, state.litGroup);
   });
   button.addEventListener("pointerleave", () => light(-1, state.litGroup));
-  button.addEventListener("click", () => light(-1, state.litGroup === group ? -1 : group));
+  button.addEventListener("click", () => {
+    const isLit = state.litGroup !== group;
+    light(-1, isLit ? group : -1);
+    if (TEXTS) listGroup(isLit ? group : -1, words.join(", "));
+  });
   return button;
 }
 

@@ -97,10 +97,11 @@ function key(event) {
   actions[event.key]();
 }
 
+// The question of a map of texts stays, and its answers are lit again.
 function reset() {
-  wanted.value = "";
-  if (TEXTS) showFew([], "");
   light(-1, -1);
   choose(-1);
+  if (TEXTS) lightAnswers(0);
+  else wanted.value = "";
   flyTo(wholeMap());
 }

@@ -43,6 +43,7 @@ function drawTexts() {
   else stampAll(group < 0 ? inks : none.map((_, colour) => (colour === group ? inks[colour] : 0)), none, spans, density, seen);
   context.putImageData(picture, 0, 0);
   drawTitles(seen, isFew);
+  drawChosen();
   drawLasso();
 }
 
@@ -96,6 +97,18 @@ function writeGroup(colour, x, y, boxes) {
   context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
   context.strokeText(said, sx, sy);
   context.fillText(said, sx, sy);
+}
+
+// A ring around the text that is opened, or pointed at.
+function drawChosen() {
+  const word = wordInFocus();
+  if (word < 0) return;
+  context.strokeStyle = colours.ink;
+  context.lineWidth = 2;
+  context.setLineDash([]);
+  context.beginPath();
+  context.arc(screenX(placeX(word)), screenY(placeY(word)), 8, 0, 2 * Math.PI);
+  context.stroke();
 }
 
 // ---- the lasso, by a button or with Shift; the keyboard lists what is in view
@@ -157,7 +170,7 @@ function lightAnswers(wait = WAIT, keeps = false) {
   asking.abort();
   waiting = setTimeout(async () => {
     const asked = wanted.value.trim();
-    if (!asked) return showFew([], "");
+    if (!asked) return showFew([], "", keeps);
     if (!SERVER) {
       const typed = asked.toLowerCase(), found = Array.from(FOLDED.keys()).filter((word) => FOLDED[word].includes(typed));
       return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps);
@@ -179,6 +192,15 @@ async function get(path, params) {
   const found = await reply.json();
   if (!reply.ok) throw new Error(found.error?.message ?? reply.status);
   return found;
+}
+
+// The texts of a group of the legend; -1: the answers to the question again, where there is one.
+function listGroup(group, said) {
+  clearTimeout(waiting);
+  asking.abort();
+  if (group < 0) return lightAnswers(0);
+  const own = Array.from(GROUPS.keys()).filter((word) => GROUPS[word] === group);
+  showFew(own, `${own.length.toLocaleString("en")} texts of “${said}”`);
 }
 
 // By halves, as rows ascend; -1 of a row that is not on the map.
@@ -253,6 +275,7 @@ function aboutText(word) {
 // ---- colours
 
 function colourBy({ colours: coded, names }) {
+  if (state.litGroup >= 0) lightAnswers(0, true); // what was listed is no group of the new colours
   [GROUPS, NAMES] = [bytesOf(coded), names];
   light(-1, -1);
   drawLegend();

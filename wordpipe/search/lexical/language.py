@@ -1,12 +1,12 @@
-"""The language that texts are in, recognised by their function words."""
+"""The language that texts are in, recognised by their function words; and the small words of a question."""
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from wordpipe.search.lexical.analysis import written_words
-from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, small_words
+from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, asked_words, small_words, words_that_ask
 
 _SAMPLE = 1_000  # texts that are looked at
 _WORDS_SEEN = 200_000  # of them, at most
@@ -20,6 +20,8 @@ _SHARED_AT_MOST = 0.4
 """Of the words that only one of two languages lists, at most so many times as many may be the other's: 0.1 of Danish and
 Norwegian, 0.4 to 1 of texts in two languages."""
 _LEAST_OWN = 3  # words that a near language does not list
+_LEAST_ASKED, _LEAST_SMALL = 3, 2  # words of a question with small words; small ones that tell its language
+_ENDS = ".,;:!?…¿¡"
 
 
 def words_of(text: str) -> tuple[list[str], int]:
@@ -59,3 +61,33 @@ def recognised_language(texts: Iterable[str]) -> str:
         if theirs > _SHARED_AT_MOST * ours or (ours < _LEAST_OWN and 2 * counts[other] > counts[best]):
             return "none"
     return best
+
+
+def small_in_question(words: Sequence[str], language: str) -> frozenset[str]:
+    """Return which words only make a question a sentence: of "how a ship knows where it is" all but ship and knows.
+
+    A question of fewer than three words has none, nor is a word in capitals one (WHO). A title is no question: in English one
+    of the words asks. Where the language of the texts is not known, that of the question is the one with most small words in
+    it. On Cranfield, CISI, NPL and CACM nDCG@10 by words is higher by 0.8 points without them (`benchmarks/word_rules.py`).
+
+    Args:
+        words: of the question, as written.
+        language: of the texts; none: it is not known.
+    """
+    if len(words) < _LEAST_ASKED:
+        return frozenset()
+    is_loud = all(word == word.upper() for word in words)
+    plain = {word: _folded(word.strip(_ENDS).replace("’", "'")) for word in words}
+    able = {word for word in plain if is_loud or len(word) == 1 or word != word.upper()}
+    if language == "none":
+        found = {
+            name: {word for word in able if plain[word] in listed | asked_words(name)}
+            for name, listed in small_words().items()
+        }
+        most = max(map(len, found.values()))
+        best = [name for name, some in found.items() if len(some) == most]
+        small = set.intersection(*(found[name] for name in best)) if most >= _LEAST_SMALL else set[str]()
+    else:
+        best, small = [language], {word for word in able if plain[word] in asked_words(language)}
+    asks = best != ["english"] or any(plain[word] in words_that_ask() for word in able)
+    return frozenset(small) if asks else frozenset()

@@ -123,6 +123,25 @@ WITHOUT_STEMMER = {
 """Of languages without a stemmer, so that none of them is taken for its neighbour."""
 
 
+_ASK = "how what when where which who whom whose why how's what's where's who's"
+_ASKED = """am been being could did do does done had has have having should would he her him his its me my our she them we you
+    your about any from so some than aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't it's shouldn't
+    that's wasn't weren't won't wouldn't"""
+"""What a plain question in English has beside the short list of texts; no words with another sense (can, may, must)."""
+
+
+@cache
+def words_that_ask() -> frozenset[str]:
+    """Return the English words of which a question has one."""
+    return listed(_ASK)
+
+
+@cache
+def asked_words(language: str) -> frozenset[str]:
+    """Return the words of a language that tell nothing in a question, their case folded."""
+    return stop_words(language) | (listed(_ASK) | listed(_ASKED) if language == "english" else frozenset())
+
+
 @cache
 def small_words() -> dict[str, frozenset[str]]:
     """Return the function words of every language."""

@@ -3,6 +3,7 @@
 The page of `serve` offers the questions, and `wordpipe report` shows their answers, too.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ _MAX_QUERIES = 50
 _PLACES, _IN_A_ROW = 16, 16  # places of an index, and rows from each, that are read for queries to begin with
 _READ = 2_000  # characters of a text
 _WORDS, _LETTERS = (2, 9), 70  # of a title that is a query
+_FEW_WORDS, _LONG_WORD, _FOUND = 6, 4, 3  # of a good one: words at most; letters of two of them; texts that have each of these
 _PAIR = re.compile(r"(?<![\w'’-])(?=([^\W\d_][\w'’-]{2,30} [^\W\d_][\w'’-]{2,30})(?![\w'’-]))")
 _WORD = re.compile(r"(?<![\w'’-])(?=([^\W\d_][\w'’-]{2,30})(?![\w'’-]))")
 _ROWS_WITH = 2  # that have a pair of words, at least
@@ -30,7 +32,8 @@ _PASSAGE = 240  # characters of an answer
 def queries_to_begin_with(opened: OpenTextIndex) -> list[str]:
     """Return queries that find something: titles of an index, else pairs of words of several texts, else words.
 
-    They are those of at most 256 rows, at 16 places: the same each time, in a few milliseconds.
+    Titles of two to six ordinary words that stand in several texts are preferred, where there are some. They are those of at
+    most 256 rows, at 16 places: the same each time, in a few milliseconds.
     """
     starts = {len(opened) * place // _PLACES for place in range(_PLACES)}
     rows = sorted({row for start in starts for row in range(start, min(start + _IN_A_ROW, len(opened)))})
@@ -38,7 +41,25 @@ def queries_to_begin_with(opened: OpenTextIndex) -> list[str]:
     titles = dict.fromkeys(" ".join(str(row.get("title") or "").split()) for row in read)
     good = [one for one in titles if len(one) <= _LETTERS and _WORDS[0] <= len(one.split()) <= _WORDS[1]]
     texts = [str(row["text"])[:_READ] for row in read]
-    return good or _frequent(opened, texts, _PAIR) or _frequent(opened, texts, _WORD)
+    return _ordinary(opened, good) or good or _frequent(opened, texts, _PAIR) or _frequent(opened, texts, _WORD)
+
+
+def _ordinary(opened: OpenTextIndex, titles: Sequence[str]) -> list[str]:
+    """Return as queries to begin with the titles of few words, at least two of which are long, and these in several texts."""
+    first: OpenTextIndex = getattr(opened, "parts", [opened])[0]
+    if not first.artifact.names(LEXICAL):
+        return []
+    found, rarest = list[str](), math.log1p((len(first) - _FOUND + 0.5) / (_FOUND + 0.5)) + 1e-6  # BM25's idf of a word
+    for title in titles:
+        words = title.split()
+        long = [word.strip(".,;:!?()\"'") for word in words]
+        long = [word for word in long if len(word) >= _LONG_WORD and word.isalpha() and word != word.upper()]
+        if len(words) > _FEW_WORDS or len(long) < 2 or any(map(str.isdigit, title)):
+            continue
+        weights = [first.lexical.weight_of(first.lexical.analyser.stem(word)) for word in long]
+        if all(0 < weight <= rarest for weight in weights):
+            found.append(title)
+    return found
 
 
 def _frequent(opened: OpenTextIndex, texts: Sequence[str], pattern: re.Pattern[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """A query as it is searched for: operators and the rows that they allow, corrected and unfinished words, mode, result."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypedDict
@@ -31,6 +31,7 @@ from wordpipe.search import (
     read_question,
     remarks_on_fields,
     rows_matching,
+    small_in_question,
     texts_in,
 )
 from wordpipe.search.settings import QueryOptions
@@ -57,7 +58,7 @@ class Asked:
     """A query as it is searched for."""
 
     text: str  # as typed
-    words: str  # what rows are ranked by: without operators, misspelt words corrected
+    words: str  # what rows are ranked by: without operators and the small words of a question, misspelt words corrected
     prefixes: tuple[str, ...] = ()  # beginnings of words, by which rows are ranked, too
     rows: Mask | None = None  # (N,) the rows that the operators allow; None: all
     first: Mask | None = None  # (N,) those of them that come before all others, whatever their scores; None: none
@@ -68,6 +69,12 @@ class Asked:
     remarks: tuple[str, ...] = ()  # what was not read as an operator
     fields: tuple[str, ...] = ()  # that the query names
     is_of_any: bool = False  # it is several words, any of which is enough
+    whole: str = ""  # the words with the small ones, which vectors are made of; empty where they are the same
+
+    @property
+    def encoded(self) -> str:
+        """The words that vectors are made of."""
+        return self.whole or self.words
 
     @property
     def is_plain(self) -> bool:
@@ -132,6 +139,8 @@ class AskedRows:
             question = read_question(text, self.fields, also=also)  # a misspelt word is none that is still typed
         fixed = {word.lower() for part in question.fixed for word in part.split()}
         words, prefixes = self._unfinished(question, still_typed=options.prefix)
+        small = small_in_question([*words.split(), *prefixes], self.lexical.analyser.language)
+        small = frozenset(word for word in small if word.lower() not in fixed)
         about_names: list[str] = []
         lexical = self.lexical
         if not options.prefix and options.mode != "dense":
@@ -139,9 +148,11 @@ class AskedRows:
             if question.clause is None and (alone := self._alone(words, lexical, options)) is not None:
                 said = (*question.remarks, *alone[1])
                 return Asked(text, words, rows=alone[0], lexical=lexical, is_whole=True, remarks=said)
-        instead = {} if options.mode == "dense" else self._instead(lexical, words, fixed)
+        kept = fixed | {word.lower() for word in small}  # of which none is taken for misspelt
+        instead = {} if options.mode == "dense" else self._instead(lexical, words, kept)
         for word, meant in instead.items():
             words = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meant or "", words, flags=re.IGNORECASE)
+        whole, words, prefixes = words, *self._without_small(words, prefixes, small)
         begun = [word for word, meant in instead.items() if meant is None]
         remarks = [
             f"searched for words that begin with {word}, which no text contains; --exact searches for {word}"
@@ -159,7 +170,15 @@ class AskedRows:
             text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said, fields=fields,
             takes_all=clause is not None and fixed.issuperset(words.lower().split()) and may_lack_words(clause),
             is_of_any=question.clause is None and len([*filter(self.lexical.analyser, words.split())]) > 1,
+            whole=whole if whole != words else "",
         )  # fmt: skip
+
+    def _without_small(self, words: str, prefixes: list[str], small: Set[str]) -> tuple[str, list[str]]:
+        """Return the words and beginnings of a question but for its small words; all of them if no other stands anywhere."""
+        others = [word for word in words.split() if word not in small]
+        begun = [prefix for prefix in prefixes if prefix not in small]
+        is_known = any(map(self.lexical.knows, others)) or any(map(self._begins_any, begun))
+        return (" ".join(others), begun) if small and is_known else (words, prefixes)
 
     def _begins_any(self, prefix: str) -> bool:
         """True if a word begins like this."""

@@ -201,8 +201,8 @@ class OpenTextIndex(OpenIndex):
         """Return the hits of queries that may find the same rows and have the same unfinished words."""
         if self.lists(asked[0]):
             return [self._listed(asked[0], k, options)]
-        texts = [one.words for one in asked]
-        chosen, results, batch = self.found(texts, k + options.offset, options, asked=asked[0])
+        texts, whole = [one.words for one in asked], [one.encoded for one in asked]
+        chosen, results, batch = self.found(texts, k + options.offset, options, asked=asked[0], whole=whole)
         found = [result.hits.at_least(options.min_score) for result in results]
         if asked[0].first is not None:  # which is asked alone
             firsts = with_first(self.lexical_of(asked[0]), asked[0], found[0], self.allowed(options))
@@ -250,6 +250,7 @@ class OpenTextIndex(OpenIndex):
         known: EncodedBatch | None = None,
         *,
         asked: Asked = _ANY_ROW,
+        whole: Sequence[str] = (),
     ) -> tuple[list[ChosenMode], list[Result], EncodedBatch | None]:
         """Return the mode of each query, its k best rows, not fetched, and the queries encoded.
 
@@ -260,6 +261,7 @@ class OpenTextIndex(OpenIndex):
             known: the queries encoded, where they were before.
             asked: one of the queries, or all: the rows that may be found beside what the options say, beginnings of words and
                 names that each query contains.
+            whole: the queries as vectors are made of them, with their small words; none: as they are.
         """
         if not self.has_vectors:
             options = options.model_copy(update={"mode": "lexical"})
@@ -271,7 +273,9 @@ class OpenTextIndex(OpenIndex):
             by_words = [bool(lexical.read(text, asked.prefixes).length) for text in texts]
         else:
             by_words = [mode == "lexical"] * len(texts)
-        batch = None if all(by_words) else known if known is not None else self.encoder.for_queries.encode(texts)
+        batch = None if all(by_words) else known
+        if batch is None and not all(by_words):
+            batch = self.encoder.for_queries.encode(whole or texts)
         # a least score is on the scale of one mode, and a weight of 1 leaves words out
         is_fixed = options.mode == "dense" or options.min_score is not None or options.weight == 1
         if batch is None or mode == "lexical":
@@ -436,12 +440,11 @@ class OpenTextIndex(OpenIndex):
         `terms`, of which feedback has added what `answers` says. In hybrid mode each has a `share`: the two add up to the
         score. `newer` and `boost` say by what `factor` this score was then multiplied, if that was asked for.
         """
-        # What the query is made of: vectors of its words, terms.
-        query = asked.words
+        query = asked.encoded
         parts = self.encoder.for_queries.parts(query) if hits and result.dense else None
         weight = 1.0 if result.weight is None else result.weight
         lexical = self.lexical_of(asked)
-        own = lexical.read(query, asked.prefixes) if result.lexical else None
+        own = lexical.read(asked.words, asked.prefixes) if result.lexical else None
         for hit in hits:
             explained: dict[str, Any] = {"mode": mode}
             for name, found, share in (("dense", result.dense, weight), ("lexical", result.lexical, 1 - weight)):

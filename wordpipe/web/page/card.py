@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.web.page.parts import Inner, Markup, definitions, prose, tag, url
-from wordpipe.web.page.reading_view import text_url
+from wordpipe.web.page.reading_view import text_url, way_back
 from wordpipe.wording import place_of_hit
 
 PASSAGE = 320  # characters shown of a hit
@@ -18,6 +18,7 @@ LESS_RELATED = "less related: less than half of the query, where rare words coun
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line
+_MARKED = 10_000  # the least number with a mark of thousands
 _SHORT = 60  # characters of a value in the line
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
@@ -44,14 +45,15 @@ def card(
     pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
     before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
     # what one can do with it: a row without a vector has no like rows
-    is_titled, text = any(text for text, _ in title), text_url(hit, hit.get("index", index), params.get("q", ""))
+    asked, own = params.get("q", ""), hit.get("index", index)
+    is_titled, text = any(text for text, _ in title), text_url(hit, own, asked, **way_back(params))
     to = hit.get("link", text)
     actions = [tag("a", "read", href=text)] if to != text or not is_titled else []
     if passage is None or passage["has_vector"]:
         # an id stays with its record when the index is made again
         like = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
-        narrowed = {"index": hit.get("index", index), "f": params.get("f"), "where": params.get("where")}
-        actions.append(tag("a", "more like this", href=url(**like, **narrowed)))
+        narrowed = {"index": own, "f": params.get("f"), "where": params.get("where")}
+        actions.append(tag("a", "more like this", href=url(**like, q=asked, **narrowed)))
     # title, text, facts, and what says nearly the same
     return tag(
         "li",
@@ -143,9 +145,20 @@ def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
     ]
 
 
+def marks(value: Any) -> str:
+    """Return a value on the page as a text, a number with marks of thousands, but for those of four digits, as years are.
+
+    >>> marks(12345), marks(-1234567.5), marks(1998), marks("12345"), marks(True)
+    ('12,345', '-1,234,567.5', '1998', '12345', 'True')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) < _MARKED:
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
+
+
 def cut(value: Any, most: int = 80) -> str:
     """Return a value on the page as a text of at most so many characters."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(marks, value)) if isinstance(value, list) else marks(value)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

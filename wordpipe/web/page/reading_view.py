@@ -1,7 +1,7 @@
 """The page of one text, `/text/ID`: all of the text with the words of the question marked, and links to texts beside the text.
 
-Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id) and `start` (the first
-character of a part of a long text).
+Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id), `start` (the first
+character of a part of a long text), and those of the list of answers to which the way back leads.
 """
 
 import re
@@ -14,6 +14,8 @@ from wordpipe.web.page.parts import Inner, Markup, over_texts, problem, prose, t
 from wordpipe.wording import place_of_hit
 
 _PART = 100_000  # characters of a text
+_WAY_BACK = ("mix", "docs", "sort", "where", "f", "newer_better", "half_life", "boost", "exact")  # as in state.js
+_LED_TO = 60  # characters of the text that a link leads to
 _LIKE = 5  # similar texts, each of another document
 _ASKED = 40  # similar rows among which these are
 _BEGINNING = 160  # characters of each
@@ -36,10 +38,15 @@ def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = ".
     return url(f"{root}text/{name}", row=str(row["row"]), index=index, q=asked, **more)
 
 
+def way_back(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the address of a text keeps of the list of answers: filters, order, and how was searched."""
+    return {name: params.get(name) for name in _WAY_BACK}
+
+
 async def reading_view(
     record_id: str, params: Mapping[str, str], ask: Any, about: Mapping[str, Any], root: str
-) -> tuple[int, str, Markup]:
-    """Return the status, the title and the HTML of the page of a text.
+) -> tuple[int, str, int | None, Markup]:
+    """Return the status, the title, the row and the HTML of the page of a text.
 
     Args:
         record_id: of the record; empty where the row alone says which text it is.
@@ -55,8 +62,13 @@ async def reading_view(
         row = ""
         status, found = await ask("/text", {**given, "id": record_id})
     if status != 200:
-        return status, "text", tag("div", problem(found))
-    index, title = found["index"], str(found.get("title") or "")
+        return status, "text", None, tag("div", problem(found))
+    index, title, way = found["index"], str(found.get("title") or ""), way_back(params)
+    beside = {
+        name: (await ask("/text", {"index": index, "row": str(found[name]), "length": str(_BEGINNING)}))[1]
+        for name in ("before", "after")
+        if found[name] is not None
+    }
     first = found
     if record_id and row:
         _, first = await ask("/text", {"index": index, "id": record_id, "length": "1"})
@@ -66,15 +78,17 @@ async def reading_view(
         like_status, near = await ask(
             "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
         )
-        like = _like(_of_others(near["hits"], found["doc_id"]), index, asked, root) if like_status == 200 else None
+        hits = _of_others(near["hits"], found["doc_id"]) if like_status == 200 else []
+        like = _like(hits, index, asked, root, way)
     label = f"← back to the {'answers' if asked else 'search'}"
-    back = tag("p", tag("a", label, href=url(root, q=asked, index=index), class_="back"), class_="links")
+    back = tag("p", tag("a", label, href=url(root, q=asked, index=index, **way), class_="back"), class_="links")
     shown = tag(
         "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found),
         tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
-        _parts(found, index, asked, root), _beside(found, first, index, asked, root), like, class_="reading",
+        _parts(found, index, asked, root, way), _beside(found, first, beside, index, asked, root, way), like,
+        class_="reading",
     )  # fmt: skip
-    return 200, title or place_of_hit(found) or f"row {found['row']}", shown
+    return 200, title or place_of_hit(found) or f"row {found['row']}", found["row"], shown
 
 
 def _text(found: Mapping[str, Any]) -> list[Inner]:
@@ -142,7 +156,7 @@ def _facts(found: Mapping[str, Any]) -> Markup:
     )  # fmt: skip
 
 
-def _parts(found: Mapping[str, Any], index: str, asked: str, root: str) -> Markup | None:
+def _parts(found: Mapping[str, Any], index: str, asked: str, root: str, way: Mapping[str, Any]) -> Markup | None:
     """Return links to the other parts of a long text."""
     start, stop = found["start"], found["start"] + len(found["text"])
     if not start and stop >= found["characters"]:
@@ -150,25 +164,35 @@ def _parts(found: Mapping[str, Any], index: str, asked: str, root: str) -> Marku
     links: list[Inner] = [f"characters {start + 1:,} to {stop:,} of {found['characters']:,} "]
     if start:
         links.append(
-            [tag("a", "previous part", href=text_url(found, index, asked, root, start=max(0, start - _PART))), " "]
+            [
+                tag("a", "previous part", href=text_url(found, index, asked, root, start=max(0, start - _PART), **way)),
+                " ",
+            ]
         )
     if found["next"] is not None:
-        links.append(tag("a", "next part", href=text_url(found, index, asked, root, start=found["next"])))
+        links.append(tag("a", "next part", href=text_url(found, index, asked, root, start=found["next"], **way)))
     return tag("p", links, class_="links")
 
 
-def _beside(found: Mapping[str, Any], first: Mapping[str, Any], index: str, asked: str, root: str) -> Markup:
-    """Return links to the rows before and after a text in its document, and to the text itself."""
+def _beside(
+    found: Mapping[str, Any], first: Mapping[str, Any], beside: Mapping[str, Any], index: str, asked: str, root: str,
+    way: Mapping[str, Any],
+) -> Markup:  # fmt: skip
+    """Return links to the rows before and after a text in its document, which say what these are, and to the text itself."""
     links: list[Inner] = []
     for name, label, kind in (
         ("before", "← previous text of the document", "prev"),
         ("after", "next text of the document →", "next"),
     ):
-        if found[name] is not None:
-            links.append(tag("a", label, href=text_url({"row": found[name]}, index, asked, root), rel=kind))
-    own = text_url(found, index, asked, root)
+        if other := beside.get(name):
+            to = text_url({"row": found[name]}, index, asked, root, **way)
+            led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
+            links.append(tag("a", led, href=to, rel=kind))
+    own = text_url(found, index, asked, root, **way)
     if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
-        own = url(own.partition("?")[0], index=index, q=asked) if own.partition("?")[0] != f"{root}text/" else own
+        own = (
+            url(own.partition("?")[0], index=index, q=asked, **way) if own.partition("?")[0] != f"{root}text/" else own
+        )
     links.append(tag("a", "link to this text", href=own, rel="bookmark"))
     if "link" in found:
         links.append(tag("a", "open where it comes from", href=found["link"]))
@@ -181,7 +205,20 @@ def _of_others(hits: Sequence[Mapping[str, Any]], doc_id: str) -> list[Mapping[s
     return [hit for hit in hits if first.get(hit["doc_id"]) is hit][:_LIKE]
 
 
-def _like(hits: Sequence[Mapping[str, Any]], index: str, asked: str, root: str) -> Markup | None:
+def _led_to(other: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """Return the title of another text of a document; where it is the title of this text, too, how the text begins.
+
+    >>> _led_to({"title": "Salt", "text": "Salt draws water."}, {"title": "Salt"})
+    'Salt draws water.'
+    """
+    title = str(other.get("title") or "")
+    said = " ".join((title if title and title != found.get("title") else str(other.get("text", ""))).split())
+    return said if len(said) <= _LED_TO else f"{said[:_LED_TO]} …"
+
+
+def _like(
+    hits: Sequence[Mapping[str, Any]], index: str, asked: str, root: str, way: Mapping[str, Any]
+) -> Markup | None:
     """Return the texts that are similar to a text, each with the way back to the answers; nothing where there are none."""
     items = []
     for hit in hits:
@@ -190,7 +227,7 @@ def _like(hits: Sequence[Mapping[str, Any]], index: str, asked: str, root: str) 
         name = str(hit.get("title") or "") or place_of_hit(hit) or f"row {hit['row']}"
         items.append(
             tag(
-                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, asked, root)),
+                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, asked, root, **way)),
                 tag("p", tag("bdi", " ".join(beginning.split())), class_="hint"),
             )
         )  # fmt: skip

@@ -17,6 +17,7 @@ from typing import Any
 from wordpipe.stages import less_related_from
 from wordpipe.web.endpoints.facets import quoted
 from wordpipe.web.page.card import PASSAGE, card, cut
+from wordpipe.web.page.filters_view import KEPT, OURS, WEIGHED, chips_of, filters_of, read_chosen
 from wordpipe.web.page.parts import (
     ALL,
     Inner,
@@ -32,10 +33,6 @@ from wordpipe.web.page.parts import (
 )
 
 K = 10  # hits at first
-_OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
-NO_VALUE = "no value"
-MATCHES = "The numbers count only texts that contain a word of the query. "
-ANY_OF = "Of one field, texts with any of the chosen values are shown."
 _MIXES = [
     ("auto", "automatic"),
     ("0", "exact words only"),
@@ -44,31 +41,14 @@ _MIXES = [
     ("7", "mostly meaning"),
     ("10", "meaning only"),
 ]
-_WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
-_KEPT = (
-    "q",
-    "similar",
-    "similar_id",
-    "index",
-    "mix",
-    "docs",
-    "sort",
-    "where",
-    "f",
-    *_WEIGHED,
-)  # in the address of further answers
 _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
 _SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
         "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
-_BAR, _LOWEST_BAR = 100, 6  # height of the tallest bar of a range, and of the lowest
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _COMPARED = 4_000  # characters of a text
-_MAX_CHOSEN = 64  # values of filters in a URL
-
-Chosen = list[tuple[str, Any]]
 
 
 async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
@@ -108,12 +88,12 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     elif status != 200:
         hits = problem(facets)
     columns = fields["columns"] if fields_status == 200 else ()
-    has_filters = any(one["name"] not in _OURS and (one["filter"] or "bins" in one) for one in columns)
+    has_filters = any(one["name"] not in OURS and (one["filter"] or "bins" in one) for one in columns)
     welcome = await _welcome(ask, index, has_filters=has_filters)
     return tag(
         "div", _form(params, texts, name, columns, mixes=mixes, has_words=has_words),
-        tag("div", _chips(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
-        _filters(fields if fields_status == 200 else None, chosen, params),
+        tag("div", chips_of(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
+        filters_of(fields if fields_status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_show=json.dumps(about["show"]),
         data_mixes=str(mixes).lower(),
@@ -127,27 +107,6 @@ def with_all(texts: Sequence[Any]) -> list[Any]:
     dims = {one["dim"] for one in texts}
     whole = {"rows": sum(one["rows"] for one in texts), "dim": dims.pop() if len(dims) == 1 else 0}
     return [*texts, {**texts[0], **whole, "name": ALL, "label": "all indexes", "can": ["search"]}]
-
-
-def read_chosen(text: str) -> Chosen:
-    """Return the chosen values of the search view's filters; any other text chooses nothing."""
-    try:
-        pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
-    except (ValueError, RecursionError):
-        return []
-    good = isinstance(pairs, list) and all(
-        isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in pairs
-    )
-    if not good:
-        return []
-    read = [(name, tuple(value) if isinstance(value, list) else value) for name, value in pairs]
-    plain = [one for one in read if not any(isinstance(part, (list, dict)) for part in [one[1], *_ends(one[1])])]
-    return [one for one in plain if len(_ends(one[1])) in (0, 2)][:_MAX_CHOSEN]
-
-
-def _ends(value: Any) -> tuple[Any, ...]:
-    """Return the ends of a range chosen in the search view; none of a value."""
-    return value if isinstance(value, tuple) else ()
 
 
 async def _hits(
@@ -172,7 +131,7 @@ async def _hits(
     if status != 200:
         return problem(found)
     passages = found.get("passages") or [None] * len(found["hits"])
-    kept = {name: params.get(name) for name in _KEPT}
+    kept = {name: params.get(name) for name in KEPT}
     notes = [tag("p", _exact(one, kept), class_="unknown") for one in _notes(found)]
     if not found["hits"]:
         nothing = found.get("nothing") or {"message": "nothing was found", "hint": None}
@@ -184,7 +143,7 @@ async def _hits(
             class_="empty",
         )
     # hits that say nearly the same stand below the first of them
-    groups = folded([one["text"] for one in found["hits"]])
+    groups = folded([one["text"] for one in found["hits"]], next_alone=bool(params.get("sort")))
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
 
@@ -204,9 +163,9 @@ async def _hits(
     if matches > n and is_list:
         said = f"{n} of {matches:,} answers"
     elif matches > n:  # with vectors every row has a score
-        said += f"; {matches:,} texts contain a word of the query"
+        said += f"; {matches:,} texts have a word of the question"
     given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"} | {"k": str(most)}
-    name = _file_name(index, f"like {liked}" if liked else asked)
+    name = _file_name(index, f"like {liked}" if liked else asked, "filtered" if any(narrowed.values()) else "")
     files = [
         [" ", tag("a", one.upper(), href=url(f".{path}", **given | {"format": one}), download=f"{name}.{one}")]
         for one in ("csv", "json")
@@ -218,12 +177,23 @@ async def _hits(
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
-    return [tag("p", said, exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+    like = _similar_to(liked, kept) if liked else None
+    return [tag("p", like, said, exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
 
 
-def _file_name(index: str, asked: str) -> str:
-    """Return a name for the file of the answers of the search view, made of index, query and day."""
-    parts = ["all" if index == ALL else index, asked, time.strftime("%Y-%m-%d", time.gmtime())]
+def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
+    """Return what the rows of the search view are similar to, with a link back to the question, or to the search."""
+    to = url(**{**kept, "similar": None, "similar_id": None})
+    said = f"back to the {'question' if kept['q'] else 'search'}"
+    link = tag("a", tag("span", "×", aria_hidden="true"), tag("span", said, class_="unseen"), href=to, title=said)
+    return tag(
+        "span", "similar to ", tag("bdi", f"row {liked}" if kept["similar"] else cut(liked)), " ", link, class_="like"
+    )
+
+
+def _file_name(index: str, asked: str, narrowed: str) -> str:
+    """Return a name for the file of the answers of the search view, made of index, query, filters that are on, and day."""
+    parts = ["all" if index == ALL else index, asked, narrowed, time.strftime("%Y-%m-%d", time.gmtime())]
     plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one)).strip("-")[:60] for one in parts]
     return "_".join(one for one in plain if one)
 
@@ -255,16 +225,22 @@ def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mappin
     return max((hits[place] for place in places), key=lambda hit: bool(hit.get("related", True)))
 
 
-def folded(texts: Sequence[str]) -> list[list[int]]:
+def folded(texts: Sequence[str], *, next_alone: bool = False) -> list[list[int]]:
     """Group in the search view the places of texts that say nearly the same under the first place.
+
+    Args:
+        texts: of the answers.
+        next_alone: whether only neighbours are one group, so that an order by a field stays as it is.
 
     >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
     [[0, 2], [1]]
+    >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"], next_alone=True)
+    [[0], [1], [2]]
     """
     groups: list[tuple[set[str], list[int]]] = []
     for place, text in enumerate(texts):
         runs = _runs_of(str(text))
-        for first, places in groups:
+        for first, places in groups[-1:] if next_alone else groups:
             if len(first & runs) >= _ALIKE * len(first | runs):
                 places.append(place)
                 break
@@ -291,7 +267,7 @@ def mixed(mix: str) -> dict[str, str]:
 
 def _weighed(params: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of the search view that weigh the rows."""
-    return {name: params[name] for name in _WEIGHED if params.get(name)}
+    return {name: params[name] for name in WEIGHED if params.get(name)}
 
 
 async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> Markup:
@@ -336,7 +312,7 @@ async def _made(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
 
 def _example(columns: Sequence[Mapping[str, Any]]) -> str:
     """Return a condition on a field of the index that the search tab asks; empty where no field is good for one."""
-    columns = [one for one in columns if one["name"] not in _OURS]
+    columns = [one for one in columns if one["name"] not in OURS]
     for column in columns:
         if len(bins := column.get("bins", ())) > 1:
             end = bins[len(bins) // 2]["from"]
@@ -356,7 +332,7 @@ def _column(name: str) -> str:
 def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
     """Return the orders of answers that the search tab offers: by relevance, title, and fields of dates and numbers."""
     orders = [("", "relevance")]
-    for column in [one for one in columns if "least" in one and one["name"] not in _OURS][:_ORDERED]:
+    for column in [one for one in columns if "least" in one and one["name"] not in OURS][:_ORDERED]:
         name = column["name"]
         is_time = column["type"].startswith(("date", "timestamp")) or "year" in name.lower()
         first, last = ("newest", "oldest") if is_time else ("largest", "smallest")
@@ -395,106 +371,3 @@ def _form(
         ),
         action="./", method="get", role="search", id="form",
     )  # fmt: skip
-
-
-def _chips(chosen: Chosen, params: Mapping[str, str]) -> Markup | None:
-    """Return the HTML of what is chosen in the search view, each a link that takes it away."""
-    kept = {name: params.get(name) for name in _KEPT}
-
-    def chip(name: str, value: str, pairs: Chosen, where: str | None) -> Markup:
-        link = url(**{**kept, "f": json.dumps(pairs, ensure_ascii=False) if pairs else "", "where": where})
-        shown = [tag("bdi", cut(name)), ": ", tag("bdi", cut(value)), " ×"]
-        return tag("a", shown, tag("span", ", take away", class_="unseen"), href=link, class_="chip")
-
-    where = params.get("where")
-    chips = [
-        chip(name, _said(value), [other for other in chosen if other != (name, value)], where) for name, value in chosen
-    ]
-    if where and where.strip():
-        chips.append(chip("condition", where, chosen, None))
-    if len(chips) > 1:
-        chips.append(tag("a", "clear all", href=url(**{**kept, "f": "", "where": ""}), class_="clear"))
-    return tag("div", [[one, " "] for one in chips], class_="chips") if chips else None
-
-
-def _said(value: Any) -> str:
-    """Return a chosen value, or a range, of the search view in words."""
-    if isinstance(value, tuple):
-        return " ".join(f"{end} {one}" for end, one in zip(("from", "to"), value, strict=True) if one is not None)
-    return NO_VALUE if value is None else str(value)
-
-
-def _filters(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
-    """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
-    kept = {
-        name: params.get(name)
-        for name in ("q", "similar", "similar_id", "index", "mix", "docs", "sort", "where", *_WEIGHED)
-    }
-    # a group for each field that is worth a choice
-    groups = []
-    columns = [one for one in facets["columns"] if one["name"] not in _OURS] if facets else []
-    for column in sorted(columns, key=lambda one: one["name"] == "source"):
-        values = {one["value"]: one["count"] for one in column["values"]}
-        taken = {value for name, value in chosen if name == column["name"]}
-        values |= {value: None for value in taken if isinstance(value, tuple)}
-        if column["missing"] or None in taken:
-            values[None] = column["missing"] or 0
-        bars = _bars(column, chosen, kept) if "bins" in column else None
-        if bars:
-            values = {value: count for value, count in values.items() if value is None or value in taken}
-        elif not (column["filter"] or taken):
-            continue
-        # a link for each value: chosen it is taken back
-        items, names = [], {}
-        if column["name"] == "source":
-            paths = [value for value in values if isinstance(value, str)]
-            names = dict(zip(paths, distinct_names(paths), strict=True))
-        for value, count in sorted(values.items(), key=lambda one: one[0] not in taken):
-            pair = (column["name"], value)
-            pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
-            link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
-            shown = cut(names.get(value, _said(value)))
-            text = [
-                tag("bdi", shown, class_="value", title=str(value)[:300] if value in names else None),
-                tag("span", f"{count:,}", class_="count") if count is not None else None,
-            ]
-            items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
-        groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), bars, tag("ul", items)))
-    # a note on what is counted
-    note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, ANY_OF, class_="hint")
-    return tag(
-        "aside",
-        tag("details", tag("summary", "Filters"), note, groups) if groups else None,
-        id="filters",
-        aria_label="Filters",
-    )
-
-
-def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) -> list[Markup]:
-    """Return the bars of a filter of numbers or dates, each a link that chooses its range, and how far the values reach."""
-    name, bins = column["name"], column["bins"]
-    others = [pair for pair in chosen if pair[0] != name or not isinstance(pair[1], tuple)]
-    ranges = [value for own, value in chosen if own == name and isinstance(value, tuple)]
-    largest, bars = max(1, *(one["count"] for one in bins)), list[Markup]()
-    for place, one in ((place, one) for place, one in enumerate(bins) if one["count"]):
-        tall = max(_LOWEST_BAR, _BAR * one["count"] / largest)
-        is_out = bool(ranges) and (one["from"], one["to"]) not in ranges
-        said = f"{cut(name)} {_end(one['from'])} to {_end(one['to'])}: {one['count']:,}"
-        link = url(**kept, f=json.dumps([*others, (name, (one["from"], one["to"]))], ensure_ascii=False))
-        bars.append(tag(
-            "a", tag("title", said), tag("rect", x=place, y=0, width=1, height=_BAR, class_="all"),
-            tag("rect", x=f"{place + 0.05:g}", y=f"{_BAR - tall:.1f}", width="0.9", height=f"{tall:.1f}",
-                class_="out" if is_out else None),
-            href=link, aria_label=said,
-        ))  # fmt: skip
-    ends = [tag("span", tag("bdi", _end(column[end]))) for end in ("least", "largest")]
-    return [
-        tag("svg", bars, viewBox=f"0 0 {len(bins)} {_BAR}", preserveAspectRatio="none", class_="bars"),
-        tag("p", ends, class_="reach"),
-    ]
-
-
-def _end(value: Any) -> str:
-    """Return an end of a range of a filter: of a time its day, of a fraction four digits."""
-    is_fraction = isinstance(value, float) and not value.is_integer()
-    return f"{value:.4g}" if is_fraction else str(value)[: 10 if isinstance(value, str) else None]

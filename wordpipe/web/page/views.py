@@ -33,6 +33,8 @@ Ask = Callable[..., Awaitable[tuple[int, Any]]]
 """One of the server's endpoints: path and parameters, and the body of a POST → status and decoded JSON."""
 
 _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
+_SKIP = [("main", "content")]
+_SKIPS = {"search": [("results", "answers"), ("filters", "filters")]}
 _NEIGHBOURS = 20
 _WIDTH, _LOWEST = 1_000, 260  # of the map
 _MARGIN = 24
@@ -78,11 +80,11 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
     status, about = await ask("/about", {})
     if status != 200:
         return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"), root=root)
-    status, title, view = await reading_view(record_id, params, ask, about, root)
+    status, title, row, view = await reading_view(record_id, params, ask, about, root)
     able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
     facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
     mapped = index_on_map(about, params.get("index"))
-    return status, frame("text", able, view, title=title, root=root, mapped=mapped, **facts)
+    return status, frame("text", able, view, title=title, root=root, mapped=mapped, row=row, **facts)
 
 
 def refused(reply: Mapping[str, Any], root: str) -> str:
@@ -98,11 +100,11 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
 
 def frame(
     tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = "",
-    title: str = "", root: str = "./", mapped: str | None = None,
+    title: str = "", root: str = "./", mapped: str | None = None, row: int | None = None,
 ) -> str:  # fmt: skip
     """Return the whole page around a view; its tabs, and the link to the map of an index, keep what was asked.
 
-    The page of a text is in no tab, and has a title and a heading of its own.
+    The page of a text is in no tab, and has a title and a heading of its own; the map marks its `row`.
     """
     name = title[:60] or (asked.strip()[:60] if tab == "search" else _TABS[tab])
     whole = f"{name} · wordpipe" if name else "wordpipe"
@@ -114,7 +116,8 @@ def frame(
         for one in able
     ]  # fmt: skip
     if mapped is not None:
-        links.insert(1, tag("a", "Map", href=url(f"{root}map/{quote(mapped, safe='')}", q=asked)))
+        to = url(f"{root}map/{quote(mapped, safe='')}", q=asked) + ("" if row is None else f"#{row}")
+        links.insert(1, tag("a", "Map", href=to))
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", whole),
@@ -123,7 +126,7 @@ def frame(
         tag("script", type="module", src=f"{root}static/main.js"),
     )  # fmt: skip
     body = tag(
-        "body", tag("a", "Skip to the answers", href="#main", class_="skip"),
+        "body", [tag("a", f"Skip to the {what}", href=f"#{place}", class_="skip") for place, what in _SKIPS.get(tab, _SKIP)],
         tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", _TABS[tab], class_="unseen") if tab in _TABS else None, view, id="main", class_=f"view-{tab}"),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),

@@ -27,6 +27,9 @@ export function shown(value, most = 2000) {
   return cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0"));
 }
 
+// A value as a text, a number with marks of thousands, but for those of four digits, as years are.
+export const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
+
 // Names of files, each with as many of its folders as tell it from the others: a Map.
 export function distinctNames(paths) {
   const parts = new Map(paths.map((path) => [path, path.split("/")]));

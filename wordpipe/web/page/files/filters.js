@@ -1,5 +1,5 @@
 // The filters: values of each field with how many of the answers have them; of numbers and dates a range.
-import {make, shown, text, distinctNames} from "./dom.js";
+import {distinctNames, make, marks, shown, text} from "./dom.js";
 import {isRange} from "./state.js";
 
 const OURS = new Set(["row", "doc_id", "title", "text", "line", "id", "record_id", "anchor"]);
@@ -47,14 +47,12 @@ function show(event) {
 // What is chosen, each with a button that takes it away; `act` has choose(field, value) and condition(text).
 export function drawChips(state, act) {
   const chip = (name, value, away) => make("button", {type: "button", class: "chip", title: `take away ${name}: ${value}`.slice(0, 300), onclick: away}, text(name, 40), ": ", text(value, 60), make("span", {"aria-hidden": "true"}, " ×"), make("span", {class: "unseen"}, ", take away"));
-  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : String(value), () => act.choose(name, value)));
+  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : marks(value), () => act.choose(name, value)));
   if (state.where.trim()) all.push(chip("condition", state.where, () => act.condition("")));
   return all.length > 1 ? [...all, make("button", {type: "button", class: "clear", onclick: () => act.choose(null)}, "clear all")] : all;
 }
 
 const between = ([low, high]) => [low === null ? "" : `from ${marks(low)}`, high === null ? "" : `to ${marks(high)}`].filter(Boolean).join(" ");
-// Numbers with marks of thousands, but for those of four digits, as years are.
-const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
 
 function drawField(column, state, act) {
   const chosen = state.f.filter(([name]) => name === column.name).map(([, value]) => value), values = chosen.filter((value) => !isRange(value));
@@ -114,7 +112,7 @@ function drawValues(column, chosen, act) {
     const key = JSON.stringify([column.name, value]);
     const box = make("input", {type: "checkbox", "data-key": key, onchange: () => act.choose(column.name, value)});
     box.checked = chosen.includes(value);
-    const shown = value === null ? "no value" : names.get(value) ?? value;
+    const shown = value === null ? "no value" : names.get(value) ?? marks(value);
     return make("li", {}, make("label", {}, box, make("span", {class: value === null ? "value hint" : "value", title: String(value ?? "").slice(0, 300)}, text(shown, 80)), make("span", {class: "count"}, count.toLocaleString("en"))));
   });
 }

@@ -21,6 +21,7 @@ const own = document.querySelector("article.reading a[rel=bookmark]");
 if (own) copied(own);
 play();
 signPaper();
+for (const link of document.querySelectorAll("a.skip")) link.addEventListener("click", skip);
 
 function search(view) {
   const form = view.querySelector("#form"), field = form.elements.namedItem("q");
@@ -28,13 +29,14 @@ function search(view) {
   const served = view.dataset.index, most = Number(view.dataset.most);
   const only = view.dataset.several === "true" ? null : served; // of several the address always says which
   const welcome = view.querySelector("#welcome").content;
-  const status = make("p", {class: "status", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
+  const status = make("p", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), head = make("div", {class: "head"}, status, order.closest("label"));
   let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, title = "";
   let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   form.elements.namedItem("f")?.remove();
+  form.after(spoken);
 
   // Take a change, and ask again: at once, or when no key has come for a moment. It is a new entry of the history, or replaces one.
   function change(some, {later = false, replace = false} = {}) {
@@ -80,11 +82,11 @@ function search(view) {
   async function ask() {
     giveUp.abort();
     giveUp = new AbortController();
-    const mine = ++number, {signal} = giveUp, asked = state;
+    const mine = ++number, {signal} = giveUp, asked = (state = {...state, begun: !settled});
     drawAgain = null;
     show();
     const counted = count(asked, signal, () => mine === number);
-    const slow = setTimeout(() => mine === number && (status.textContent = "Searching…"), LATER);
+    const slow = setTimeout(() => mine === number && (status.textContent = spoken.textContent = "Searching…"), LATER);
     try {
       if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
         const error = await counted;
@@ -96,13 +98,16 @@ function search(view) {
       if (mine !== number) return;
       keepFocus(() => draw(found, asked, path, params));
       const facts = asked.docs ? null : await counted;
-      if (mine === number && facts && !(facts instanceof Error)) {
-        status.querySelector(".n-answers").textContent = numberOf(found, facts, asked);
+      if (mine !== number) return;
+      const said = status.querySelector(".n-answers");
+      if (said && facts && !(facts instanceof Error)) {
+        said.textContent = numberOf(found, facts, asked);
         status.querySelector(".n-export")?.replaceChildren(exportOf(listed(found, facts, asked)));
       }
+      spoken.textContent = (said ?? status).textContent; // once, when all of it is known
     } catch (error) {
       if (error.name === "AbortError" || mine !== number) return;
-      status.textContent = "";
+      status.textContent = spoken.textContent = "";
       keepFocus(() => (list.replaceChildren(problem(error, ask), ...widen(asked)), results.replaceChildren(chips, head, list)));
     } finally {
       clearTimeout(slow);
@@ -182,7 +187,7 @@ function search(view) {
       status.textContent = "no answers so far"; // a longer word may have some
       return list.replaceChildren();
     }
-    const groups = folded(found.hits, found.passages ?? []), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
+    const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       read: (hit) => textUrl(hit, asked),
       show: JSON.parse(view.dataset.show),
@@ -193,18 +198,16 @@ function search(view) {
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
-        if (hit.index && hit.index !== state.index) return location.assign(url({...state, q: "", similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
+        if (hit.index && hit.index !== state.index) return location.assign(url({...state, similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
         title = hit.title || (hit.text ?? "").slice(0, 60);
-        change({q: "", similar: likeOf(hit)});
-        field.value = "";
+        change({similar: likeOf(hit)}); // the question stays, for the way back
         scrollTo(0, 0);
       },
     };
     status.replaceChildren(
-      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": "go back to a search by words", onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
-      make("span", {class: "n-answers"}, numberOf(found, null, asked)),
-      found.mode && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "", ` in ${Math.max(1, Math.round(found.seconds * 1000))} ms`,
-      found.hits.length ? make("span", {class: "export"}, " · ", make("span", {class: "n-export"}, exportOf(0)), ": ", ["csv", "json"].map((form) => [make("a", {href: exported(path, params, most, form), download: fileName(asked, form)}, form.toUpperCase()), " "])) : "",
+      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
+      found.hits.length ? make("span", {class: "export"}, " · ", make("span", {class: "n-export"}, exportOf(0)), ": ", ["csv", "json"].map((form) => [make("a", {href: exported(path, params, most, form), download: fileName(asked, form)}, form.toUpperCase()), " "]), " · ", link()) : "",
     );
     list.replaceChildren(
       told,
@@ -241,9 +244,16 @@ function search(view) {
     const n = found.hits.length, all = counted(facts, asked);
     if (!n) return "no answers";
     const list = listed(found, facts, asked);
-    if (list > n) return `${n} of ${list.toLocaleString("en")} answers`;
+    const how = found.mode && isAsked(asked) && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "";
+    if (list > n) return `${n} of ${list.toLocaleString("en")} answers${how}`;
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all > n ? `${said}; ${all.toLocaleString("en")} texts contain a word of the query;` : said;
+    return all > n ? `${said}${how}; ${all.toLocaleString("en")} texts have a word of the question` : `${said}${how}`;
+  }
+
+  // A button that copies the address of this view, which has the question, the filters and the order.
+  function link() {
+    const button = make("button", {type: "button", class: "copy-view", onclick: () => copy(button, location.href)}, "copy link to these answers");
+    return button;
   }
 
   // How many answers a file has, of so many; 0: it is not known of how many.
@@ -325,6 +335,18 @@ function addSlider(form, choose) {
     range.classList.toggle("idle", mix === "auto");
     range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
   };
+}
+
+// To the first answer, to the filters, which are opened, or to where all begins; the address stays as it is.
+function skip(event) {
+  const place = document.querySelector(new URL(event.target.href).hash), folded = place?.querySelector("summary");
+  if (!place) return;
+  event.preventDefault();
+  if (place.id === "filters" && folded) folded.parentNode.open = true;
+  const first = place.querySelector("li.hit") ?? (place.id === "filters" ? folded : null) ?? place;
+  if (first === place) place.tabIndex = -1;
+  first.focus();
+  first.scrollIntoView({block: "start"});
 }
 
 // Paper says what is on it, the day, and the address.

@@ -1,5 +1,5 @@
 // The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
-import {copy, make, shown, text} from "./dom.js";
+import {copy, make, marks, shown, text} from "./dom.js";
 import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
@@ -12,12 +12,12 @@ const TWICE = 300; // milliseconds within which a second click selects a word
 const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
-// Hits with those that say nearly the same below the first of them.
-export function folded(hits, passages) {
+// Hits with those that say nearly the same below the first of them; in an order by a field, only neighbours are folded, so that the order stays.
+export function folded(hits, passages, nextAlone) {
   const groups = [];
   hits.forEach((hit, place) => {
     const runs = runsOf(hit.text ?? "");
-    const first = groups.find((one) => alike(one.runs, runs));
+    const first = (nextAlone ? groups.slice(-1) : groups).find((one) => alike(one.runs, runs));
     if (first) first.others.push({hit, passage: passages[place]});
     else groups.push({hit, passage: passages[place], runs, others: []});
   });
@@ -137,7 +137,7 @@ function bestOf(fields, words) {
   return fields.filter(([name, value]) => words[name] || said(value).length <= SHORT).sort((a, b) => order(a) - order(b)).slice(0, FIELDS);
 }
 
-const said = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value));
+const said = (value) => (Array.isArray(value) ? value.map(marks).join(", ") : typeof value === "object" ? JSON.stringify(value) : marks(value));
 
 function drawField(name, value, kind = "field") {
   return make("span", {class: kind}, make("span", {class: "field-name"}, text(name, 40), " "), value);

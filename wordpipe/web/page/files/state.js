@@ -13,6 +13,7 @@ export function read(search) {
     q: given.get("q") ?? "", similar: given.get("similar_id") ? `${ID}${given.get("similar_id")}` : given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
     docs: given.get("docs") === "1", sort: given.get("sort") ?? "", where: given.get("where") ?? "", f: chosen(given.get("f")),
+    begun: false, // the last word is still being typed, and may be the beginning of a longer one
     weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
   };
 }
@@ -35,7 +36,7 @@ export function url(state, only) {
   const given = new URLSearchParams();
   if (state.similar.startsWith(ID)) given.set("similar_id", state.similar.slice(ID.length));
   else if (state.similar) given.set("similar", state.similar);
-  else if (state.q) given.set("q", state.q);
+  if (state.q) given.set("q", state.q); // beside what is similar the way back
   if (state.index && state.index !== only) given.set("index", state.index);
   if (state.k !== K) given.set("k", state.k);
   if (state.mix !== "auto") given.set("mix", state.mix);
@@ -53,7 +54,7 @@ export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
   if (state.similar.startsWith(ID)) return ["./similar", {...params, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...params, row: state.similar}];
-  return ["./search", {q: state.q, ...params, prefix: 1, passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
+  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
 // The address of as many answers as the server gives, in a format.
@@ -62,10 +63,11 @@ export function exported(path, params, most, format) {
   return `${path}?${new URLSearchParams(given)}`;
 }
 
-// The name of that file: the index, what is asked, and the day.
+// The name of that file: the index, what is asked, whether filters are on, and the day.
 export function fileName(state, form) {
   const asked = state.similar ? `like ${state.similar}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
-  const parts = [state.index === "*" ? "all" : state.index, asked, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
+  const narrowed = state.f.length || state.where.trim() ? "filtered" : "";
+  const parts = [state.index === "*" ? "all" : state.index, asked, narrowed, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
   return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60)).filter(Boolean).join("_")}.${form}`;
 }
 
@@ -79,18 +81,20 @@ function mixed(mix) {
 // What stands in the state for the like of a hit: its id, which stays when the index is made again, or its row.
 export const likeOf = (hit) => (hit.id === undefined || hit.id === null ? String(hit.row) : `${ID}${hit.id}`);
 
-// The page of the text of a hit: by the id of its record, which stays when the index is made again, and its row.
+// The page of the text of a hit: by the id of its record, which stays when the index is made again, and its row; with filters and order for the way back.
 export function textUrl(hit, state) {
   const own = String(hit.id ?? ""), name = own === "." || own === ".." ? "" : encodeURIComponent(own.toWellFormed?.() ?? own);
   const given = new URLSearchParams({row: hit.row, index: hit.index ?? state.index});
   if (state.q.trim()) given.set("q", state.q.trim());
+  const way = {mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", ...state.weighed};
+  for (const [name, value] of Object.entries(way)) if (value) given.set(name, value);
   return `./text/${name}?${given}`;
 }
 
 // What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
 export function facets(state, values) {
   const isAsked = !state.similar && state.mix !== "10";
-  return {index: state.index, values, q: isAsked ? state.q.trim() : "", prefix: isAsked ? 1 : "", ...narrowed(state)};
+  return {index: state.index, values, q: isAsked ? state.q.trim() : "", prefix: isAsked && state.begun ? 1 : "", ...narrowed(state)};
 }
 
 // The filters: chosen values, of which those of one column are alternatives, and the condition that was typed.

@@ -1,0 +1,160 @@
+"""The filters of the search view: what is chosen in its URL, chips that take it away, and values to choose from.
+
+`f` in the URL has chosen values and ranges as JSON, [["lang", "de"], ["year", [1990, null]], …]; those of one column are
+alternatives. The script knows the same.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from wordpipe.web.page.card import cut, marks
+from wordpipe.web.page.parts import Markup, distinct_names, tag, url
+
+OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
+WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
+NO_VALUE = "no value"
+MATCHES = "The numbers count only texts that contain a word of the query. "
+ANY_OF = "Of one field, texts with any of the chosen values are shown."
+KEPT = (
+    "q",
+    "similar",
+    "similar_id",
+    "index",
+    "mix",
+    "docs",
+    "sort",
+    "where",
+    "f",
+    *WEIGHED,
+)  # in the address of further answers
+_MAX_CHOSEN = 64  # values of filters in a URL
+_BAR, _LOWEST_BAR = 100, 6  # height of the tallest bar of a range, and of the lowest
+
+Chosen = list[tuple[str, Any]]
+
+
+def read_chosen(text: str) -> Chosen:
+    """Return the chosen values of the search view's filters; any other text chooses nothing."""
+    try:
+        pairs = json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")) if text else []
+    except (ValueError, RecursionError):
+        return []
+    good = isinstance(pairs, list) and all(
+        isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in pairs
+    )
+    if not good:
+        return []
+    read = [(name, tuple(value) if isinstance(value, list) else value) for name, value in pairs]
+    plain = [one for one in read if not any(isinstance(part, (list, dict)) for part in [one[1], *_ends(one[1])])]
+    return [one for one in plain if len(_ends(one[1])) in (0, 2)][:_MAX_CHOSEN]
+
+
+def _ends(value: Any) -> tuple[Any, ...]:
+    """Return the ends of a range chosen in the search view; none of a value."""
+    return value if isinstance(value, tuple) else ()
+
+
+def chips_of(chosen: Chosen, params: Mapping[str, str]) -> Markup | None:
+    """Return the HTML of what is chosen in the search view, each a link that takes it away."""
+    kept = {name: params.get(name) for name in KEPT}
+
+    def chip(name: str, value: str, pairs: Chosen, where: str | None) -> Markup:
+        link = url(**{**kept, "f": json.dumps(pairs, ensure_ascii=False) if pairs else "", "where": where})
+        shown = [tag("bdi", cut(name)), ": ", tag("bdi", cut(value)), " ×"]
+        return tag("a", shown, tag("span", ", take away", class_="unseen"), href=link, class_="chip")
+
+    where = params.get("where")
+    chips = [
+        chip(name, _said(value), [other for other in chosen if other != (name, value)], where) for name, value in chosen
+    ]
+    if where and where.strip():
+        chips.append(chip("condition", where, chosen, None))
+    if len(chips) > 1:
+        chips.append(tag("a", "clear all", href=url(**{**kept, "f": "", "where": ""}), class_="clear"))
+    return tag("div", [[one, " "] for one in chips], class_="chips") if chips else None
+
+
+def _said(value: Any) -> str:
+    """Return a chosen value, or a range, of the search view in words."""
+    if isinstance(value, tuple):
+        return " ".join(
+            f"{end} {marks(one)}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
+        )
+    return NO_VALUE if value is None else marks(value)
+
+
+def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
+    """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
+    kept = {
+        name: params.get(name)
+        for name in ("q", "similar", "similar_id", "index", "mix", "docs", "sort", "where", *WEIGHED)
+    }
+    # a group for each field that is worth a choice
+    groups = []
+    columns = [one for one in facets["columns"] if one["name"] not in OURS] if facets else []
+    for column in sorted(columns, key=lambda one: one["name"] == "source"):
+        values = {one["value"]: one["count"] for one in column["values"]}
+        taken = {value for name, value in chosen if name == column["name"]}
+        values |= {value: None for value in taken if isinstance(value, tuple)}
+        if column["missing"] or None in taken:
+            values[None] = column["missing"] or 0
+        bars = _bars(column, chosen, kept) if "bins" in column else None
+        if bars:
+            values = {value: count for value, count in values.items() if value is None or value in taken}
+        elif not (column["filter"] or taken):
+            continue
+        # a link for each value: chosen it is taken back
+        items, names = [], {}
+        if column["name"] == "source":
+            paths = [value for value in values if isinstance(value, str)]
+            names = dict(zip(paths, distinct_names(paths), strict=True))
+        for value, count in sorted(values.items(), key=lambda one: one[0] not in taken):
+            pair = (column["name"], value)
+            pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
+            link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
+            shown = cut(names.get(value, _said(value)))
+            text = [
+                tag("bdi", shown, class_="value", title=str(value)[:300] if value in names else None),
+                tag("span", f"{count:,}", class_="count") if count is not None else None,
+            ]
+            items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
+        groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), bars, tag("ul", items)))
+    # a note on what is counted
+    note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, ANY_OF, class_="hint")
+    return tag(
+        "aside",
+        tag("details", tag("summary", "Filters"), note, groups) if groups else None,
+        id="filters",
+        aria_label="Filters",
+    )
+
+
+def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) -> list[Markup]:
+    """Return the bars of a filter of numbers or dates, each a link that chooses its range, and how far the values reach."""
+    name, bins = column["name"], column["bins"]
+    others = [pair for pair in chosen if pair[0] != name or not isinstance(pair[1], tuple)]
+    ranges = [value for own, value in chosen if own == name and isinstance(value, tuple)]
+    largest, bars = max(1, *(one["count"] for one in bins)), list[Markup]()
+    for place, one in ((place, one) for place, one in enumerate(bins) if one["count"]):
+        tall = max(_LOWEST_BAR, _BAR * one["count"] / largest)
+        is_out = bool(ranges) and (one["from"], one["to"]) not in ranges
+        said = f"{cut(name)} {_end(one['from'])} to {_end(one['to'])}: {one['count']:,}"
+        link = url(**kept, f=json.dumps([*others, (name, (one["from"], one["to"]))], ensure_ascii=False))
+        bars.append(tag(
+            "a", tag("title", said), tag("rect", x=place, y=0, width=1, height=_BAR, class_="all"),
+            tag("rect", x=f"{place + 0.05:g}", y=f"{_BAR - tall:.1f}", width="0.9", height=f"{tall:.1f}",
+                class_="out" if is_out else None),
+            href=link, aria_label=said,
+        ))  # fmt: skip
+    ends = [tag("span", tag("bdi", _end(column[end]))) for end in ("least", "largest")]
+    return [
+        tag("svg", bars, viewBox=f"0 0 {len(bins)} {_BAR}", preserveAspectRatio="none", class_="bars"),
+        tag("p", ends, class_="reach"),
+    ]
+
+
+def _end(value: Any) -> str:
+    """Return an end of a range of a filter: of a time its day, of a fraction four digits."""
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    return f"{value:.4g}" if is_fraction else marks(value)[: 10 if isinstance(value, str) else None]
