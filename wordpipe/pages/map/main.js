@@ -43,7 +43,8 @@ function start() {
   addEventListener("hashchange", () => wordInAddress() >= 0 && goTo(wordInAddress()));
   refresh();
   showCard();
-  if (linked >= 0) goTo(linked);
+  if (linked >= 0 && TEXTS && wanted.value) choose(linked); // among the answers, which stay in view
+  else if (linked >= 0) goTo(linked);
   else if (DATA.chosen !== null) choose(DATA.chosen);
 }
 

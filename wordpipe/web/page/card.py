@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wordpipe.web.page.parts import Inner, Markup, definitions, prose, tag, url
+from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, tag, url
 from wordpipe.web.page.reading_view import text_url, way_back
 from wordpipe.wording import place_of_hit
 
@@ -18,7 +18,6 @@ LESS_RELATED = "less related: less than half of the query, where rare words coun
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line
-_MARKED = 10_000  # the least number with a mark of thousands
 _SHORT = 60  # characters of a value in the line
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
@@ -143,17 +142,6 @@ def _marked(pieces: Sequence[Sequence[Any]]) -> list[Inner]:
     return [
         tag("mark", prose(text)) if is_marked else prose(_EMPTY_LINES.sub("\n\n", text)) for text, is_marked in pieces
     ]
-
-
-def marks(value: Any) -> str:
-    """Return a value on the page as a text, a number with marks of thousands, but for those of four digits, as years are.
-
-    >>> marks(12345), marks(-1234567.5), marks(1998), marks("12345"), marks(True)
-    ('12,345', '-1,234,567.5', '1998', '12345', 'True')
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) < _MARKED:
-        return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
 
 
 def cut(value: Any, most: int = 80) -> str:

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from wordpipe.web.page.card import cut, marks
-from wordpipe.web.page.parts import Markup, distinct_names, tag, url
+from wordpipe.web.page.card import cut
+from wordpipe.web.page.parts import Markup, distinct_names, marks, tag, url
 
 OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form

@@ -10,6 +10,7 @@ ALL = "*"
 """Stands for all indexes over texts, as in web/together.py."""
 _VOID = {"input", "meta", "link", "br"}
 _MOST = 60  # counts or settings in a list
+_MARKED = 10_000  # the least number with a mark of thousands
 _LONGEST = 2_000  # characters of a text within an element
 
 
@@ -147,6 +148,19 @@ def share_row(text: str, share: float) -> Markup:
     return tag(
         "tr", tag("th", tag("bdi", text[:200]), scope="row"), tag("td", f"{share:.1%} ", share_bar(share), class_="n")
     )
+
+
+def marks(value: Any) -> str:
+    """Return a value on the page as a text, a number with marks of thousands, but for those of four digits, as years are.
+
+    >>> marks(12345), marks(-1234567.5), marks(1998), marks("12345"), marks(True)
+    ('12,345', '-1,234,567.5', '1998', '12345', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, int | float) or abs(value) < _MARKED:
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
 
 
 def prose(text: str) -> Markup:

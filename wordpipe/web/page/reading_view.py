@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
-from wordpipe.web.page.parts import Inner, Markup, over_texts, problem, prose, tag, url
+from wordpipe.web.page.parts import Inner, Markup, marks, over_texts, problem, prose, tag, url
 from wordpipe.wording import place_of_hit
 
 _PART = 100_000  # characters of a text
@@ -145,7 +145,7 @@ def _facts(found: Mapping[str, Any]) -> Markup:
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
     facts = {"id": found.get("id"), "index": found["index"], **metadata}
     shown = [
-        f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"[:_LONGEST]
+        f"{name} {', '.join(map(marks, value)) if isinstance(value, list) else marks(value)}"[:_LONGEST]
         for name, value in facts.items()
         if value is not None
     ]

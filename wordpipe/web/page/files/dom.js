@@ -78,9 +78,12 @@ export function problem(error, again) {
   );
 }
 
+const copying = new Map(); // buttons that say that something was copied → what they say otherwise
+
 // Put a text on the clipboard, and say so where it was asked for.
 export async function copy(button, value) {
-  const before = button.textContent;
+  const before = copying.get(button) ?? [...button.childNodes];
+  copying.set(button, before);
   let said = "copied";
   try {
     await navigator.clipboard.writeText(value);
@@ -94,5 +97,5 @@ export async function copy(button, value) {
     button.focus();
   }
   button.textContent = said;
-  setTimeout(() => (button.textContent = before), 1200);
+  setTimeout(() => (copying.delete(button), button.replaceChildren(...before)), 1200);
 }

@@ -205,7 +205,7 @@ function search(view) {
       },
     };
     status.replaceChildren(
-      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar.replace(/^id /, "")), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
       found.hits.length ? make("span", {class: "export"}, " · ", make("span", {class: "n-export"}, exportOf(0)), ": ", ["csv", "json"].map((form) => [make("a", {href: exported(path, params, most, form), download: fileName(asked, form)}, form.toUpperCase()), " "]), " · ", link()) : "",
     );
@@ -252,7 +252,7 @@ function search(view) {
 
   // A button that copies the address of this view, which has the question, the filters and the order.
   function link() {
-    const button = make("button", {type: "button", class: "copy-view", onclick: () => copy(button, location.href)}, "copy link to these answers");
+    const button = make("button", {type: "button", title: "copy link to these answers", onclick: () => copy(button, location.href)}, "copy link", make("span", {class: "unseen"}, " to these answers"));
     return button;
   }
 
