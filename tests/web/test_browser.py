@@ -1058,7 +1058,7 @@ def test_the_page_answers_without_a_script(see):
     assert "note 39" in page.locator("li.hit").first.inner_text()
     page.get_by_role("button", name="Search").click()
     assert "newer_better=year" in page.url
-    page.get_by_text("Filters").click()
+    page.get_by_text("Filters", exact=True).click()
     page.locator("#filters a", has_text='a "b" c').first.click()
     assert "f=" in page.url
 

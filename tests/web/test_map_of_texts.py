@@ -127,10 +127,14 @@ def test_the_text_that_was_read_is_marked_on_the_map(look_at, server):  # noqa: 
     seen.settle()
     assert page.evaluate("ROWS[state.chosen]") == 7
     assert page.evaluate("fewNumbers.length") > 1  # the answers are lit beside it
-    page.evaluate("drawNow(true)")
-    with_ring = page.evaluate(PAINTED)
-    page.evaluate("state.chosen = -1, drawNow(true)")
-    assert page.evaluate(PAINTED) < with_ring
+    at_ring = """(chosen) => {
+      state.chosen = chosen;
+      drawNow(true);
+      const [word, density] = [numberOfRow(7), canvas.width / stage.width];
+      const at = [(screenX(placeX(word)) + 8) * density, screenY(placeY(word)) * density];
+      return [...context.getImageData(...at, 1, 1).data].join();
+    }"""
+    assert page.evaluate(at_ring, 7) != page.evaluate(at_ring, -1)
     assert seen.errors == []
 
 
