@@ -21,7 +21,11 @@ _MAX_QUERIES = 50
 _PLACES, _IN_A_ROW = 16, 16  # places of an index, and rows from each, that are read for queries to begin with
 _READ = 2_000  # characters of a text
 _WORDS, _LETTERS = (2, 9), 70  # of a title that is a query
-_FEW_WORDS, _LONG_WORD, _FOUND = 6, 4, 3  # of a good one: words at most; letters of two of them; texts that have each of these
+_FEW_WORDS, _LONG_WORD, _FOUND = (
+    6,
+    4,
+    3,
+)  # of a good one: words at most; letters of two of them; texts that have each of these
 _PAIR = re.compile(r"(?<![\w'’-])(?=([^\W\d_][\w'’-]{2,30} [^\W\d_][\w'’-]{2,30})(?![\w'’-]))")
 _WORD = re.compile(r"(?<![\w'’-])(?=([^\W\d_][\w'’-]{2,30})(?![\w'’-]))")
 _ROWS_WITH = 2  # that have a pair of words, at least
