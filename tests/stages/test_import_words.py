@@ -14,16 +14,23 @@ import zstandard
 import wordpipe
 from tests.conftest import TINY
 from wordpipe import RunOptions
-from wordpipe.artifacts import Manifest, atomic_folder
+from wordpipe.artifacts import Artifact, Manifest, atomic_folder, matrix_of, read_batches
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline
 
 LINES = b"the 0.5 1 0\ncat 1 0.25 0\nDog 1 0.5 0.125\nfish -1 2 0.5\n"
 
 
+def vectors_of(artifact):
+    with Artifact(artifact) as opened:
+        return np.concatenate(
+            [matrix_of(batch.column("vector")) for batch in read_batches(opened, "words", ["vector"])]
+        )
+
+
 def rows_of(artifact):
     table = pq.read_table(sorted(artifact.glob("words-*.parquet")))
-    vectors = np.array(table["vector"].to_pylist(), np.float32)
+    vectors = vectors_of(artifact)
     return table["word"].to_pylist(), table["count"].to_pylist(), vectors.view(np.uint32)
 
 

@@ -27,7 +27,10 @@ from wordpipe.search.settings import UnitSettings
 _MAX_PLAIN_BYTES = 20_000  # hashed without compiled code: 0.05 s, where the import of numba takes 0.4
 _SECRET = np.frombuffer(os.urandom(16), np.uint64)  # so that nobody can write texts that collide
 _PARAGRAPH_END = r"\n[ \t]*\n\s*\z"  # of the text of a row
-_INDENTED = r"\A(?:\s*\n)?[ \t]+\S[^\n]*\n(?s:.*\n)?[ \t]+\S"  # the first line that has letters, and another one
+_SPACE = r"\s\p{Z}\x{b}\x{1c}-\x{1f}\x{85}"  # in a class of RE2: white space of Unicode, where \s is that of ASCII
+_INDENTED = (
+    rf"\A(?:[{_SPACE}]*\n)?[ \t]+[^{_SPACE}][^\n]*\n(?s:.*\n)?[ \t]+[^{_SPACE}]"  # the first with letters, another
+)
 _START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _ALL = (1 << 64) - 1
 _CHUNK = 4096  # texts encoded at a time; sorted by length within
@@ -201,7 +204,7 @@ def _trimmed(texts: pa.StringArray) -> pa.StringArray:
     trimmed, indented = pc.utf8_trim_whitespace(texts), pc.match_substring_regex(texts, _INDENTED)
     if not pc.any(indented).as_py():
         return trimmed
-    shaped = pc.replace_substring_regex(pc.utf8_rtrim_whitespace(texts), r"\A\s*\n", "")
+    shaped = pc.replace_substring_regex(pc.utf8_rtrim_whitespace(texts), rf"\A[{_SPACE}]*\n", "")
     return pc.if_else(indented, shaped, trimmed)
 
 
