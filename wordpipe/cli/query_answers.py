@@ -344,13 +344,11 @@ def matched(hit: Mapping[str, Any], finder: "PassageFinder", room: int) -> tuple
 
 def pieces(text: str, passage: "Passage") -> Segments:
     """Cut the passage of an answer into marked and unmarked pieces, with an ellipsis where text is left out."""
-    found: Segments = [("… ", False)] if passage.start else []
-    at = passage.start
-    for start, stop in passage.marks:
-        found += [(text[at:start], False), (text[start:stop], True)]
-        at = stop
-    found += [(text[at : passage.stop], False), (" …" if passage.stop < len(text) else "", False)]
-    return [piece for piece in found if piece[0]]
+    from wordpipe.stages import pieces_of
+
+    before: Segments = [("… ", False)] if passage.start else []
+    after: Segments = [(" …", False)] if passage.stop < len(text) else []
+    return [*before, *pieces_of(text, passage.marks, passage.start, passage.stop), *after]
 
 
 def styled(line: Segments) -> str:
@@ -484,13 +482,10 @@ def _wrapped(text: str, marks: Sequence[tuple[int, int]], width: int) -> list[Se
 
 def _marked(text: str, start: int, stop: int, marks: Sequence[tuple[int, int]]) -> Segments:
     """Return a stretch of an answer's text as pieces, marked and unmarked."""
-    found, at = Segments(), start
-    for one, end in marks:
-        one, end = max(one, start), min(end, stop)
-        if one < end:
-            found += [(text[at:one], False), (text[one:end], True)]
-            at = end
-    return [piece for piece in [*found, (text[at:stop], False)] if piece[0]]
+    from wordpipe.stages import pieces_of
+
+    inside = [(max(one, start), min(end, stop)) for one, end in marks if one < stop and end > start]
+    return pieces_of(text, inside, start, stop)
 
 
 def _end(text: str, room: int) -> str:

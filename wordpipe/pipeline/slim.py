@@ -8,7 +8,6 @@
 A deleted artifact leaves its manifest, so `run` makes it again only for a stage that is to be made and reads it.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,6 +154,6 @@ def _freed(files: dict[str, dict[tuple[int, int], int]], going: set[str]) -> dic
 
 def _shared(files: dict[str, dict[tuple[int, int], int]], going: set[str]) -> list[str]:
     """Return those of some artifacts whose deletion frees nearly nothing, as artifacts that stay have their files."""
-    held = Counter(number for name, one in files.items() if name not in going for number in one)
+    held = {number for name, one in files.items() if name not in going for number in one}
     freed = {name: sum(size for number, size in files[name].items() if number not in held) for name in going}
     return [name for name in files if name in going and freed[name] < _LEAST_FREED * sum(files[name].values())]

@@ -47,6 +47,13 @@ def refuse_two_lengths(steps: int | None, epochs: float | None) -> None:
         )
 
 
+_AVERAGE = (
+    "share of the steps, at the end of the training, over which the weights are averaged (the mean of about ten sets of "
+    "weights); 0 = use the weights of the last step"
+)
+"""What `average` does."""
+
+
 class Length(Settings):
     """The size of the model, and the length of the training."""
 
@@ -414,8 +421,7 @@ class MaskedSettings(Masks, FromWords, Start, Mixers, Positioned, SharedLayers, 
         "rare tokens more; 0 = no second task", ge=0, le=100, option=False,
     )  # fmt: skip
     average: float = setting(
-        0.0, "share of the steps, at the end of the training, over which the weights are averaged (the mean of about "
-        "ten sets of weights); 0 = use the weights of the last step", ge=0, le=1, option=False,
+        0.0, _AVERAGE, ge=0, le=1, option=False,
     )  # fmt: skip
     pair: Literal["none", "nsp", "sop"] = setting(
         "none", "put two texts into each sequence and learn a second task; nsp: predict whether the second text "
@@ -521,8 +527,7 @@ class TwoStackSettings(Start, Positioned, PretrainSettings):
         expert=True,
     )  # fmt: skip
     average: float = setting(
-        0.1, "share of the steps, at the end of the training, over which the weights are averaged (the mean of about "
-        "ten sets of weights); 0 = use the weights of the last step", ge=0, le=1, section="The optimiser", expert=True,
+        0.1, _AVERAGE, ge=0, le=1, section="The optimiser", expert=True,
     )  # fmt: skip
     seed: int = setting(
         1, "random seed for weights, text order, noise and dropout", ge=0, lt=2**32, section="Where and how it runs",
