@@ -366,13 +366,13 @@ OTHER_FILES = {
         "optimiser.safetensors, training.json": "the state of the training, for `--extend`; with `keep_state`",
     },
     "sentences": {
-        "encoder/": "what is needed to embed a query the same way",
+        "encoder/": "what is needed to embed a query, or more texts, the same way",
         "rows_without_vector.npy": "the rows whose text has no vector, where there are any: their vectors are zeros",
     },
     "index": {
         "index.faiss": "the FAISS index without the vectors, which are in the rows; it numbers those that have a vector",
         "rows_without_vector.npy": "the rows that have none, where there are any",
-        "encoder/": "what is needed to embed a query the same way",
+        "encoder/": "what is needed to embed a query, or more texts, the same way",
         "lexical/": "the words of the rows, for BM25",
         "row_keys.npy": "a key of every row, by which an update finds it again",
         "held_out.npy": "queries by which recall is measured, with their true neighbours",

@@ -75,6 +75,9 @@ def test_what_only_others_were_made_of_can_go_and_nothing_is_made_again(project)
     }  # fmt: skip
     assert (found.bytes, found.deleted, bytes_there(project)) == (before, False, before)
     assert all(one.estimate is not None and one.lost for one in found.deletable)
+    lost = {one.stage: one.lost for one in found.deletable}
+    said = "query, map and evaluate of these words, further trainings (new texts are embedded with run/index)"
+    assert lost["words"] == said
     assert slim_pipeline(delete=True).deletable == found.deletable
     assert bytes_there(project) == before - found.freed_bytes
     assert sorted(path.name for path in project.glob("run/[!.]*")) == ["index", "sentences"]
@@ -85,6 +88,27 @@ def test_what_only_others_were_made_of_can_go_and_nothing_is_made_again(project)
     with wordpipe.open("run/index") as index:
         assert index.query("boat 7", k=1)[0]["text"].startswith("The tide comes in")
     assert wordpipe.verify("run/index")["ok"]
+
+
+def test_new_texts_are_embedded_and_indexed_after_the_words_are_gone(project, cli):
+    before = {one.stage: one for one in slim_pipeline(delete=True).deletable}
+    assert "words" in before
+    (project / "new.jsonl").write_text('{"body": "Boat 99 goes out with the tide."}\n')
+    wordpipe.ingest("new.jsonl", output="new/corpus", text_field="body")
+    wordpipe.embed("run/index", "new/corpus", output="new/sentences")
+    wordpipe.index("new/sentences", output="new/index")
+    with wordpipe.open("run/index") as old, wordpipe.open("new/index") as new:
+        assert new.query("boat tide", k=1, mode="dense")[0]["text"].startswith("Boat 99")
+        one, other = (each.encoder.encode(["the tide"]).vectors for each in (old, new))
+        assert (one == other).all()
+
+
+def test_words_whose_encoder_no_index_carries_are_needed_to_embed(project):
+    text = (project / "wordpipe.toml").read_text().replace('inputs = ["sentences"]', 'inputs = ["corpus"]')
+    (project / "wordpipe.toml").write_text(text + '\n[stage.map]\ncommand = "cluster"\ninputs = ["sentences"]\nk = 2\n')
+    assert made() == ["index", "map"]
+    lost = {one.stage: one.lost for one in slim_pipeline().deletable}
+    assert lost["words"].startswith("embed, query")
 
 
 def test_a_stage_that_is_made_again_has_what_it_reads_made_and_no_more(project):

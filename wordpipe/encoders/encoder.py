@@ -123,6 +123,11 @@ class TextEncoder(ABC):
         return other
 
     @property
+    def untransformed(self) -> Self:
+        """This encoder without its transform."""
+        return self.with_transform(Transform.none(len(self.transform.mean)))
+
+    @property
     def for_queries(self) -> Self:
         """Return the encoder as it reads queries: another one where a model was taught to know them by a prompt."""
         return self

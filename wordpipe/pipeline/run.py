@@ -548,7 +548,11 @@ def _differences(stage: Stage, settings: Settings, inputs: list[InputEntry], man
     before, now = manifest.settings, settings.manifest()
     matter = [name for name in before if name in now and settings.model_fields[name].recipe]
     wanted = {name: now[name] for name in matter} | settings.recipe()  # what they come to, where nobody gives them
+    # settings that nobody gives are those of the encoder that an index carries
+    is_bundled = manifest.command == "embed" and any(entry.kind == "index" for entry in manifest.inputs)
     for name, value in wanted.items():
+        if is_bundled and name not in settings.model_fields_set:
+            continue
         if name in now and before.get(name) not in (now[name], value):
             yield f"{stage.name}.{name} {before.get(name)} → {value}"
     if manifest.command != stage.command.name:

@@ -5,15 +5,16 @@
     freed                   files that an artifact shares with one that stays (rows and encoder of an index) free nothing;
                             where most of an artifact is shared, it stays
 
+An index that stays carries the encoder of its vectors, with which `embed` goes on without the model or words.
 A deleted artifact leaves its manifest, so `run` makes it again only for a stage that is to be made and reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wordpipe.artifacts import MANIFEST, delete_artifact, is_artifact, is_deleted, manifest_at
+from wordpipe.artifacts import MANIFEST, Manifest, delete_artifact, is_artifact, is_deleted, manifest_at
 from wordpipe.errors import ConfigError
 from wordpipe.pipeline.config import CONFIG, nearest
 from wordpipe.pipeline.run import Pipeline, State
@@ -21,11 +22,12 @@ from wordpipe.stages import Estimate, PathLike, public
 from wordpipe.storage import url_of
 
 _LEAST_FREED = 0.1  # of the bytes of an artifact
+_EMBED = "embed, "  # is not lost where an index carries the encoder
 _NEEDED_FOR = {
     "corpus": "ingest --update and --add, show and predict of the corpus",
     "tokens": "evaluate tokenizer, show, further trainings",
-    "words": "query, map and evaluate of these words, further trainings",
-    "model": "embed, evaluate, fill, generate and predict with this model, further trainings",
+    "words": f"{_EMBED}query, map and evaluate of these words, further trainings",
+    "model": f"{_EMBED}evaluate, fill, generate and predict with this model, further trainings",
     "sentences": "embed --update, cluster, duplicates, another index of these vectors",
     "index": "query and serve of this index",
     "clusters": "show of these clusters",
@@ -99,11 +101,16 @@ def slim_pipeline(config: PathLike = CONFIG, *, keep: Sequence[str] = (), delete
     going = [name for name in there if name not in kept]
     sizes, freed = {name: sum(files[name].values()) for name in there}, _freed(files, {*going})
     again = [State(states[name].stage, ("deleted",)) for name in going]
+    manifests = {name: manifest_at(states[name].stage.output) for name in there}
+    bundled = {
+        _made_by(manifests[name]): str(pipeline.from_here(states[name].stage.output))
+        for name in kept if manifests[name].kind == "index"
+    }  # fmt: skip
     estimates = {state.stage.name: state.estimate for state in pipeline.estimated(again)}
     found = tuple(
         Deletable(
-            name, str(pipeline.from_here(states[name].stage.output)), kind := manifest_at(states[name].stage.output).kind,
-            sizes[name], freed[name], _NEEDED_FOR[kind], estimates[name],
+            name, str(pipeline.from_here(states[name].stage.output)), manifests[name].kind, sizes[name], freed[name],
+            _lost(manifests[name], bundled), estimates[name],
         ) for name in going
     )  # fmt: skip
     # readers go before what they read: a run that is killed leaves nothing that lacks its input
@@ -133,6 +140,25 @@ def _why_kept(pipeline: Pipeline, states: dict[str, State], name: str, keep: Seq
     if states[name].stage.settings.get("update"):
         return "it is updated"
     return f"needed to make {', '.join(waiting)}" if waiting else ""
+
+
+def _made_by(index: Manifest) -> str | None:
+    """Return the digest of the model or words whose encoder an index carries; None where it carries none."""
+    encoder = index.facts.get("encoder")
+    return str(encoder.get("digest")) if isinstance(encoder, dict) else None
+
+
+def _lost(manifest: Manifest, bundled: Mapping[str | None, str]) -> str:
+    """Return what works no longer without an artifact.
+
+    Args:
+        manifest: of the artifact.
+        bundled: digest of a model or words → an index that stays and carries its encoder.
+    """
+    lost = _NEEDED_FOR[manifest.kind]
+    if (index := bundled.get(manifest.digest)) is None:
+        return lost
+    return f"{lost.removeprefix(_EMBED)} (new texts are embedded with {index})"
 
 
 def _files_of(folder: Path) -> dict[tuple[int, int], int]:

@@ -1,7 +1,8 @@
 """Encoders of texts and tables of word vectors, opened out of artifacts.
 
-An index carries its encoder with it (`bundle_encoder`, `bundled_encoder`). Torch is imported when a model is read that needs
-it: a query over word vectors, or of an encoder that NumPy can compute, does without.
+An index carries its encoder with it (`bundle_encoder`, `bundled_encoder`), with which `embed` embeds more texts
+(`bundled_settings`). Torch is imported when a model is read that needs it: a query over word vectors, or of an encoder that
+NumPy can compute, does without.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from wordpipe.artifacts import (
 )
 from wordpipe.encoders import ENCODER_FILE, TextEncoder, load_facts
 from wordpipe.encoders.settings import EmbedSettings
-from wordpipe.errors import ArtifactError
+from wordpipe.errors import ArtifactError, ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.tokens import (
     WordSplitter,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _ENCODER_FILES = (
     "config.json", "model.safetensors", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json",
 )  # fmt: skip
+_OF_MACHINE = ("batch_tokens", "dtype")  # settings with which an encoder is saved that another run may change
 
 
 def read_word_vectors(artifact: Artifact) -> "WordVectors":
@@ -60,7 +62,12 @@ def read_word_vectors(artifact: Artifact) -> "WordVectors":
 
 
 def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
-    """Return the encoder in a model or words artifact, with no transform yet."""
+    """Return the encoder in a model or words artifact, with no transform yet; or the one that an index carries, with its own.
+
+    The settings of an encoder that an index carries begin with `bundled_settings`.
+    """
+    if origin.kind == "index":
+        return bundled_encoder(origin, settings)
     facts, files = {**origin.manifest.facts, "kind": origin.kind, "digest": origin.digest}, BundledFiles(origin)
     # word vectors
     if origin.kind == "words":
@@ -110,11 +117,55 @@ def open_encoder(origin: Artifact, settings: EmbedSettings) -> TextEncoder:
     )
 
 
+def encoder_bytes(origin: Artifact) -> int:
+    """Return the bytes of the files of the encoder in a model, words or index artifact."""
+    folder = ENCODER if origin.kind == "index" else ""
+    return sum(entry.bytes for entry in origin.manifest.outputs if entry.path.startswith(folder))
+
+
+def is_transformer(origin: Artifact) -> bool:
+    """True if the encoder in a model, words or index artifact is a transformer."""
+    if origin.kind == "index":
+        return bool(load_facts(origin.read(ENCODER + ENCODER_FILE))["kind"] == "transformer")
+    return origin.kind == "model" and origin.manifest.facts.get("encoder") != "static"
+
+
+def bundled_settings(index: Artifact, given: EmbedSettings) -> EmbedSettings:
+    """Return settings of `embed` with the encoder that an index carries: its own, and of a run those that are given.
+
+    Raises:
+        ConfigError: the index carries no encoder, or a setting that is given is not the encoder's.
+        ArtifactError: its facts cannot be read.
+    """
+    if not index.names(ENCODER):
+        got, hint = "an index of words alone, without vectors", "give a model or words, or an index of embedded texts"
+        if index.manifest.facts.get("of") == "words":
+            got, hint = "an index of word vectors", "give the words that the index was made of"
+        raise ConfigError("the index does not contain a text encoder", where=index.path, got=got, hint=hint)
+    with index.damage_of(ENCODER + ENCODER_FILE, "the encoder cannot be read"):
+        about = load_facts(index.read(ENCODER + ENCODER_FILE))
+        own = EmbedSettings.make(about["settings"])
+    fixed = {name: getattr(own, name) for name in own.bundled() if name not in _OF_MACHINE}
+    # `auto` is as good as what it stood for
+    meant = fixed | {name: about[name] for name in ("pooling", "transform")}
+    for name in sorted(given.model_fields_set & fixed.keys()):
+        if (value := getattr(given, name)) not in (fixed[name], meant[name], "auto"):
+            hint = "leave this setting out; for other vectors, give the model or words that the index was made with"
+            what = "the encoder of the index was made with another value"
+            raise ConfigError(what, where=name, got=value, expected=meant[name], hint=hint)
+    free = {name: getattr(given, name) for name in given.model_fields_set - fixed.keys()}
+    return EmbedSettings.make({**about["settings"], **free})
+
+
 def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
     """Put the encoder's files into the artifact, so that an index made from it can encode queries.
 
-    Those that are the origin's as they are lie on the disk once.
+    Those that are the origin's as they are lie on the disk once; one that an index carries is taken on whole.
     """
+    if origin.kind == "index":
+        for name in origin.names(ENCODER):
+            job.writer.share(origin, name)
+        return
     there = {entry.path: entry.blake3 for entry in origin.manifest.outputs}
     for name, data in encoder.files():
         if there.get(name) == hash_bytes(data):
@@ -130,8 +181,13 @@ def bundle_encoder(job: "Job", encoder: TextEncoder, origin: Artifact) -> None:
         )
 
 
-def bundled_encoder(index: Artifact) -> TextEncoder:
+def bundled_encoder(index: Artifact, settings: EmbedSettings | None = None) -> TextEncoder:
     """Return the query encoder that an index (or sentences artifact) carries; a transformer without torch, where NumPy can.
+
+    Args:
+        index: the artifact.
+        settings: for many texts: where and how they are encoded, and by torch, as by the encoder that the index was made
+            with. None: for a query.
 
     Raises:
         ArtifactError: it carries none that can be read.
@@ -139,6 +195,8 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
     files = BundledFiles(index, ENCODER)
     with files.damage("the encoder cannot be read"):
         about = load_facts(files[ENCODER_FILE])
+        if settings is not None:
+            about |= {"settings": settings.manifest()}
         if about["kind"] == "words":
             from wordpipe.encoders import WordEncoder
 
@@ -150,7 +208,8 @@ def bundled_encoder(index: Artifact) -> TextEncoder:
         need_address_space(ADDRESS_SPACE["transformer"])
         from wordpipe.encoders import TransformerEncoder
 
-        return TransformerEncoder.load(about, files, _state_model(files), _tokenizer(files), _token_weights(files))
+        model = _state_model(files) if settings is None else _torch_model(files)
+        return TransformerEncoder.load(about, files, model, _tokenizer(files), _token_weights(files))
 
 
 def word_splitter(
@@ -180,6 +239,11 @@ def _state_model(files: BundledFiles) -> "ArrayStates | HiddenModel":
 
     if (found := read_arrays(files.__getitem__)) is not None:
         return ArrayStates(NumpyModel(*found))
+    return _torch_model(files)
+
+
+def _torch_model(files: BundledFiles) -> "HiddenModel":
+    """Return the model of an encoder's files in torch."""
     need_address_space(ADDRESS_SPACE["torch"])
     from wordpipe.model import load_hf
 

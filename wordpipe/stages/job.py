@@ -145,6 +145,7 @@ class Job:
         target: Path | None = None,
     ) -> None:
         self.kind, self.output, self.settings, self.run = kind, output, settings, run
+        self._asked = settings  # the recipe is theirs where an input decides others, which `settings` then has
         self.target = output if target is None else target
         self.inputs: list[InputEntry] = []
         self.counts: dict[str, int] = {}
@@ -155,9 +156,8 @@ class Job:
         self.bitwise, self.device, self.threads = True, "cpu", 1
         self.libraries: tuple[str, ...] = ("pyarrow",)
         self.is_usual = True  # its seconds say how long such work takes: it began anew, and compiled nothing
-        self.arguments: list[
-            Any
-        ] = []  # what the stage was called with beside its settings, of a stage that can be stopped
+        # what the stage was called with beside its settings, of a stage that can be stopped
+        self.arguments: list[Any] = []
         self._begun = now() if run.called is None else run.called
         self._keeps_state = False
         self._artifacts: list[Manifest] = []  # of its inputs
@@ -231,7 +231,7 @@ class Job:
     @property
     def recipe(self) -> str:
         """The hash of command, settings and inputs. Complete once all inputs are known."""
-        return recipe_of(self.kind, self.settings.recipe_body(), self.inputs)
+        return recipe_of(self.kind, self._asked.recipe_body(), self.inputs)
 
     @property
     def partial(self) -> Path:

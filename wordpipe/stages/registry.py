@@ -147,9 +147,9 @@ _HEADED = Argument(
     entry="wordpipe.stages:model_entry",
 )
 _ENCODER = Argument(
-    "MODEL|WORDS",
-    ("model", "words"),
-    "a model (made by `train static`, `contrastive`, `mlm`, `clm` or `import`) or a words artifact",
+    "MODEL|WORDS|INDEX",
+    ("model", "words", "index"),
+    "a model (made by `train static`, `contrastive`, `mlm`, `clm` or `import`), a words artifact, or an index",
 )
 
 _INDEXED = Argument("CORPUS|SENTENCES|WORDS", ("corpus", "sentences", "words"), "a corpus, sentences or words artifact")

@@ -1,11 +1,12 @@
-"""`wordpipe embed`: model or words, and a corpus → sentences.
+"""`wordpipe embed`: model, words or an index that carries an encoder, and a corpus → sentences.
 
     compare   the texts are hashed: each is encoded once, and with `--update` none whose vector is there already
     encode    those left over become raw vectors, shard by shard, in files that a killed run finds again
     fit       the transform, on the vectors in these files
     write     the vectors, transformed, beside their texts
 
-An update takes vectors over as they are: where the previous transform fits still, or where there was none.
+An update takes vectors over as they are: where the previous transform fits still, or where there was none. The transform of an
+encoder that an index carries is never fitted anew.
 
 Comparing, encoding and writing each stream the corpus, a few thousand rows at a time. They are not one reading: how many texts
 are new decides, before the first is encoded, which previous vectors and which transform are kept; and texts that are
@@ -73,7 +74,7 @@ from wordpipe.stages.encode.embed_shards import (
     ShardCutter,
     vectors_name,
 )
-from wordpipe.stages.encoders import bundle_encoder, open_encoder
+from wordpipe.stages.encoders import bundle_encoder, bundled_settings, is_transformer, open_encoder
 from wordpipe.stages.inputs import open_corpus
 from wordpipe.stages.job import Job, Made, PathLike, RunOptions, open_job
 from wordpipe.stages.python_calls import public
@@ -87,6 +88,8 @@ _OF_ORIGIN = ("origin", "licence")  # of an encoder from elsewhere: who uses its
 _EXACT = "float32"  # what vectors are before they are stored
 _AHEAD = 4  # batches of units: what one thread is at work on, and what keeps the other busy
 _MANY_WITHOUT = 0.05  # of the units
+_Fit = tuple[Transform, dict[str, int]]
+"""A transform, and on how many texts it was fitted; nothing where there is none, or nobody knows."""
 
 
 @public(EmbedSettings)
@@ -101,7 +104,7 @@ def embed(
     """Turn the sentences, documents or windows of a corpus into unit vectors.
 
     Args:
-        encoder: a model or words artifact.
+        encoder: a model or words artifact; or an index, whose encoder, transform and settings are then used.
         corpus: a corpus artifact, or whatever `ingest` takes, which is then ingested with the default settings.
         output: folder of the sentences artifact.
         run: progress, fresh start, verification.
@@ -120,10 +123,15 @@ def embed(
         job.libraries = LIBRARIES
         job.threads = job.engine_options.threads
         # Inputs: the encoder and the corpus.
-        origin = job.open_input(encoder, ["model", "words"])
+        origin = job.open_input(encoder, ["model", "words", "index"])
+        if origin.kind == "index":
+            job.settings = chosen = bundled_settings(origin, chosen)
+            job.is_usual = False  # estimates go by the size of a model or words
         # Each thread of a static encoder, or of words, has a shard of its own.
-        own = 1 if origin.kind == "words" or origin.manifest.facts.get("encoder") == "static" else job.threads
-        raw = open_encoder(origin, chosen.model_copy(update={"threads": own}))
+        own = job.threads if is_transformer(origin) else 1
+        found = open_encoder(origin, chosen.model_copy(update={"threads": own}))
+        bundled = found.transform if origin.kind == "index" else None  # which is never fitted anew
+        raw = found.untransformed
         components = chosen.components if chosen.transform == "remove-components" else 0
         check_directions(raw.dim, components=components, dims=chosen.dims)
         texts = open_corpus(job, corpus)  # text that is no corpus is read now
@@ -133,7 +141,9 @@ def embed(
         # What has a vector already, in the artifact at the output, is not encoded again.
         brought = {name: origin.manifest.facts[name] for name in _OF_ORIGIN if name in origin.manifest.facts}
         made_by = {"kind": origin.kind, "digest": origin.digest, "pooling": raw.pooling, **brought}
-        previous = _open_previous(job, made_by, chosen) if chosen.update and not job.run.fresh else None
+        if bundled is not None:  # that of which the index was made
+            made_by = origin.fact("encoder", dict)
+        previous = _open_previous(job, made_by, chosen, bundled) if chosen.update and not job.run.fresh else None
         cutter = ShardCutter(raw, job.device, row_count(texts, "corpus"))
         plan, previous = _compare(source, previous, cutter)
         # Encode the rest, in shards that a killed run finds again.
@@ -143,9 +153,10 @@ def embed(
         on_device = chosen.model_copy(update={"device": job.device})
         shards = EmbedShards.of(origin, opened, cache, on_device, cutter, plan.encode, source.cutter.windows)
         encoded = _encode(job, cache, shards, opened)
-        # Fit the transform on all vectors, and write these, transformed, beside their texts.
+        # Fit the transform on all vectors where it is not known, and write these, transformed, beside their texts.
         vectors = _UnitVectors.of(job, plan, encoded, previous)
-        transform, fit = _fit(job, vectors, raw, chosen)
+        known = None if bundled is None else (bundled, origin.fact("fit", dict, {}))
+        transform, fit = _fit(job, vectors, raw, chosen, known)
         _write(source, vectors, transform, chosen.store)
         _warn(job, origin, chosen)
         # What readers of the artifact need: where else texts stand, the encoder, the transform.
@@ -199,6 +210,7 @@ class _Previous:
         keys: uint64 (R, 2), of the text that each of its vectors was made of.
         transform: what its vectors went through.
         keeps_transform: whether these settings ask for that again, and it fits well enough still.
+        is_fixed: whether the transform is the encoder's, and kept however much the texts change.
         fitted_on: how many texts that was fitted on.
         changed: texts that came or went since.
     """
@@ -207,6 +219,7 @@ class _Previous:
     keys: NDArray[np.uint64]
     transform: Transform
     keeps_transform: bool
+    is_fixed: bool
     fitted_on: int
     changed: int
 
@@ -214,12 +227,17 @@ class _Previous:
         """Return the previous sentences of `embed --update` with texts that come and go counted as changed."""
         known = self.artifact.manifest.counts.get("dropped_without_vector", 0)  # encoded again, and no news
         changed = self.changed + max(0, plan.to_encode - known) + plan.gone
-        keeps = self.keeps_transform and changed <= _REFIT_SHARE * self.fitted_on
+        keeps = self.keeps_transform and (self.is_fixed or changed <= _REFIT_SHARE * self.fitted_on)
         return replace(self, changed=changed, keeps_transform=keeps)
 
 
-def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -> _Previous | None:
-    """Open the sentences at the output of `embed`, if their vectors can be used; else a note says why not."""
+def _open_previous(
+    job: Job, made_by: dict[str, str], settings: EmbedSettings, bundled: Transform | None
+) -> _Previous | None:
+    """Open the sentences at the output of `embed`, if their vectors can be used; else a note says why not.
+
+    `bundled`: the transform of an encoder that an index carries.
+    """
     artifact = job.previous_artifact("all texts are embedded")
     if artifact is None:
         return None
@@ -248,11 +266,16 @@ def _open_previous(job: Job, made_by: dict[str, str], settings: EmbedSettings) -
     kind: Any = artifact.fact("transform", str)
     with artifact.damage_of(ENCODER + TRANSFORM_FILE):
         transform = Transform.from_bytes(artifact.read(ENCODER + TRANSFORM_FILE), kind)
+    if bundled is not None:
+        keeps = transform.to_bytes() == bundled.to_bytes()
+    else:
+        keeps = all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM)
     return _Previous(
         artifact,
         np.concatenate(keys),
         transform,
-        keeps_transform=all(settings.manifest()[name] == before[name] for name in _OF_TRANSFORM),
+        keeps_transform=keeps,
+        is_fixed=bundled is not None,
         fitted_on=read_fact(fit, "texts", int, artifact.path / MANIFEST, least=0),
         changed=read_fact(fit, "changed", int, artifact.path / MANIFEST, least=0),
     )
@@ -384,10 +407,8 @@ class _UnitVectors:
         return vectors_UK, empty_U
 
 
-def _fit(
-    job: Job, vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings
-) -> tuple[Transform, dict[str, int]]:
-    """Return the transform of `embed`, fitted on each text once, and on how many that was.
+def _fit(job: Job, vectors: _UnitVectors, raw: TextEncoder, settings: EmbedSettings, known: _Fit | None) -> _Fit:
+    """Return the transform of `embed`, fitted on each text once, and on how many that was; a known one is not fitted anew.
 
     Raises:
         InputError: no text has a vector, or too few for the transform.
@@ -401,6 +422,8 @@ def _fit(
     if (kept := vectors.previous) is not None:
         fit = {} if kept.transform.kind == "none" else {"texts": kept.fitted_on, "changed": kept.changed}
         return kept.transform, fit
+    if known is not None:
+        return known
     kind = transform_kind(settings, raw, len(vectors))
     if kind == "none":
         return Transform.none(raw.dim), {}

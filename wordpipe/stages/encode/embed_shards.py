@@ -20,7 +20,7 @@ from wordpipe.artifacts import CORPUS, Artifact, ResumeCache, read_from
 from wordpipe.encoders import EncodedBatch, TextEncoder, UnitCutter, check_finite, chunks_of
 from wordpipe.encoders.settings import EmbedSettings
 from wordpipe.engines import OnUnits
-from wordpipe.stages.encoders import open_encoder
+from wordpipe.stages.encoders import encoder_bytes, open_encoder
 from wordpipe.stages.inputs import SentArtifact
 
 LIBRARIES = ("torch", "numpy", "pyarrow", "tokenizers")
@@ -152,7 +152,7 @@ class EmbedShards:
         return cls(
             SentArtifact.of(origin), SentArtifact.of(opened.corpus), cache.path.absolute(), cache.recipe, settings, rows,
             units, np.packbits(encode_U).tobytes(), tuple(np.diff(before[list(units)]).tolist()), opened.encoder.kind,
-            sum(entry.bytes for entry in origin.manifest.outputs), windows,
+            encoder_bytes(origin), windows,
         )  # fmt: skip
 
     @property
@@ -183,7 +183,8 @@ class EmbedShards:
 
     def _open(self, threads: int, stack: ExitStack) -> Opened:
         origin, corpus = self.encoder.open(stack), self.corpus.open(stack)
-        return Opened(open_encoder(origin, self.settings.model_copy(update={"threads": threads})), corpus)
+        encoder = open_encoder(origin, self.settings.model_copy(update={"threads": threads}))
+        return Opened(encoder.untransformed, corpus)
 
     def make(self, number: int, state: _State, on_units: OnUnits) -> None:
         """Encode the texts of a shard and write their vectors to its file."""

@@ -279,5 +279,5 @@ def _facts(source: Artifact, built: Built) -> dict[str, Any]:
         "lineage": lineage_of(source),
         "encoder": facts.get("encoder"),
         "keep_case": facts.get("keep_case", False),
-        **{name: facts[name] for name in ("min_n", "max_n") if name in facts},
+        **{name: facts[name] for name in ("min_n", "max_n", "fit") if name in facts},
     }
