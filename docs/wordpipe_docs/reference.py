@@ -39,6 +39,7 @@ from wordpipe.model import MUON_LR, PRESETS
 from wordpipe.search import RULES
 from wordpipe.settings import Setting
 from wordpipe.stages import COMMANDS, Maker
+from wordpipe.web import STATUSES
 from wordpipe_docs.figures import result
 
 _ELSEWHERE = ("train", "evaluate")  # groups that have a page of their own
@@ -475,8 +476,13 @@ def readme() -> str:
     return re.sub(r"\[([^]]+)\]\((?:CONTRIBUTING|CHANGELOG)\.md\)", r"\1", text)
 
 
+def http_statuses() -> str:
+    """The statuses of errors over HTTP, and why a reply has each."""
+    return _table(["status", "why"], [(f"{status}", plain(why)) for status, why in STATUSES.items()])
+
+
 REFERENCE: dict[str, Callable[..., str]] = {
     "commands": commands, "artifacts": artifacts, "exit-codes": exit_codes, "presets": presets,
-    "word-rules": word_rules, "readme": readme,
+    "word-rules": word_rules, "readme": readme, "http-statuses": http_statuses,
 }  # fmt: skip
 """The parts of the reference, by the names that pages call them by."""

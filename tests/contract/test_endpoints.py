@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.support.waiting import wait_until
-from wordpipe.web import app, endpoint
+from wordpipe.web import app, endpoint, openapi
 from wordpipe.web.settings import ServeSettings
 
 TABLE, Answer, Search = endpoint.TABLE, endpoint.Answer, app.search.Search
@@ -193,7 +193,7 @@ def test_every_parameter_is_declared_for_people_and_programs():
             if one.example is not None:
                 Draft202012Validator(one.schema_in(limits)).validate(one.example)
         assert cls.declared.answer is not None or cls.declared.media
-        assert isinstance(cls.declared.error or endpoint.ERROR, Answer)
+        assert isinstance(cls.declared.error or openapi.ERROR, Answer)
 
 
 def test_an_answer_is_computed_in_the_thread_of_its_artifact_in_one_trip(serving, records, built, heads, monkeypatch):

@@ -987,6 +987,7 @@ VIEWS = {
     "map": "/?tab=words&map=pca",
     "about": "/?tab=about",
     "doctor": "/?tab=about&doctor=words",
+    "api": "/api",
     "hostile": "/?index=hostile&q=salt",
     "text": "/text/r-5?row=5&index=records&q=rust",
     "hostile text": "/text/?row=4&index=hostile&q=salt",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from wordpipe.web.assistants.stdin import answer_assistant
     from wordpipe.web.endpoints.facets import Facets
     from wordpipe.web.metrics import Metrics
+    from wordpipe.web.replies import STATUSES
     from wordpipe.web.served_artifacts import ServedArtifacts
     from wordpipe.web.server import Server, need_libraries, serve
 else:

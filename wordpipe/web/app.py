@@ -51,7 +51,7 @@ class Application:
         token: see `Guard`.
         log: takes a line for each request.
         report: takes what the server's owner is to know: failures.
-        page: what draws `/`, by its `home`, `reading` and `static`, as the module `page` does; None: there is the API alone.
+        page: what draws `/`, by its `home`, `reading`, `api` and `static`, as the module `page` does; None: the API alone.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Application:
                 Route("/map/{index}", self.mapped, methods=["GET"]),
                 *routes,
                 Route("/", self.home, methods=["GET"]),
+                Route("/api", self.api, methods=["GET"]),
                 Route("/text/{id:path}", self.reading, methods=["GET"]),
                 Route("/static/{name:path}", self.static, methods=["GET"]),
             ]
@@ -103,6 +104,11 @@ class Application:
         return next((route.path for route in self.routes if route.matches(scope)[0] != Match.NONE), "other")
 
     @property
+    def has_page(self) -> bool:
+        """True if it has a page beside the API."""
+        return self._page is not None
+
+    @property
     def is_stopping(self) -> bool:
         """True if it takes no more requests."""
         return self.guard.draining
@@ -127,6 +133,12 @@ class Application:
         root = "../" * (1 + way.count(b"/"))
         asker = self._asker(request)
         status, text = await self._page.reading(request.path_params["id"], dict(request.query_params), asker, root)
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
+        return Response(text.encode("utf-8", "replace"), status, headers=headers)
+
+    async def api(self, request: Request) -> Response:
+        """Return the page of all endpoints, with a form for each."""
+        status, text = await self._page.api(self._asker(request))
         headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
         return Response(text.encode("utf-8", "replace"), status, headers=headers)
 
@@ -173,7 +185,7 @@ class Application:
         by_path = {
             route.path: route.endpoint
             for route in self.routes
-            if route.path not in ("/", "/text/{id:path}", "/static/{name:path}")
+            if route.path not in ("/", "/api", "/text/{id:path}", "/static/{name:path}")
         }
 
         async def ask(path: str, params: Mapping[str, str], body: Mapping[str, Any] | None = None) -> tuple[int, Any]:

@@ -1,6 +1,6 @@
 """An endpoint of the server, declared once as a class: its path, its parameters, and what it answers.
 
-    @endpoint("/neighbours", can="neighbours", answer=Answer("Neighbours", {"word": TEXT, "neighbours": listing(NEIGHBOUR)}))
+    @endpoint("/neighbours", group="Words", can="neighbours", answer=Answer("Neighbours", {"word": TEXT, "neighbours": …}))
     class Neighbours(Endpoint):
         "The words nearest to a word."
 
@@ -18,9 +18,10 @@ entry in /openapi.json follow from it. Requests that differ in parameters marked
 One request: `handle` → `read` (URL, path and body, each by its `Param`) → `validate` → `respond` (the artifact, its thread,
 `answer`) → `reply`.
 
-`document` makes the OpenAPI document (3.1) at `/openapi.json` of all declarations.
+`openapi.py` makes the OpenAPI document at `/openapi.json` of all declarations, and the page `/api` shows that document.
 """
 
+import re
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, replace
@@ -45,37 +46,34 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wordpipe import __version__
 from wordpipe.errors import WordpipeError
 from wordpipe.settings import Settings
 from wordpipe.web.metrics import Metrics
 from wordpipe.web.params import (
-    ANY,
     GIVEN,
     NO_NUL,
     PLAIN,
     PROSE,
-    TEXT,
     Body,
     Param,
     Schema,
     Url,
     bounded,
     checked_text,
-    fields,
     listing,
-    maybe,
-    ref,
     refuse_others,
     said_schema,
 )
-from wordpipe.web.replies import EVENTS, JSON, Refused, json_reply
+from wordpipe.web.replies import Refused, json_reply
 from wordpipe.web.served_artifacts import Generation, Served, ServedArtifacts
 from wordpipe.web.settings import ServeSettings
 from wordpipe.web.together import pick_several
 
 T = TypeVar("T")
 
+GROUPS = ("Search", "Words", "Models", "Vectors and ranking", "Vector stores", "Assistants", "Server")
+"""Endpoints that belong together, in the order in which people read them."""
+_OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z-]*)")  # of the command line, where a request has a parameter
 _MOST_INDEXES = 100  # that are asked as one
 PATIENCE_S = 10.0  # that a request waits for what is made once
 
@@ -96,16 +94,16 @@ def words_param(text: str, example: str, what: str) -> Any:
     )  # fmt: skip
 
 
-def artifact_param(text: str, *, at: str = "", several: bool = False) -> Any:
+def artifact_param(text: str, *, at: str = "", can: str = "", several: bool = False) -> Any:
     """Declare the endpoint's parameter with the name of the artifact that answers.
 
-    Without one it is the first that can, unless it is in the path. Where `several` may answer as one, the value is a tuple of
-    names.
+    Without one it is the first that can, unless it is in the path. `can` is an ability that it has, if that is not the one of
+    the endpoint. Where `several` may answer as one, the value is a tuple of names.
     """
     shown = f"name of the artifact to use: {text}" + (
         "" if at == "path" else "; default: the first artifact that can answer"
     )
-    facts: dict[str, Any] = {"text": shown, "at": at, "is_artifact": True}
+    facts: dict[str, Any] = {"text": shown, "at": at, "can": can, "is_artifact": True}
     if several:
         facts["text"] += "; several names, or * for all indexes over texts: these are searched as one index"
         facts |= {
@@ -142,6 +140,7 @@ class Declared:
     """The declaration of an endpoint: the arguments of `endpoint`, and the fields of the class."""
 
     path: str
+    group: str  # one of `GROUPS`
     can: str
     answer: Answer | Schema | None
     methods: tuple[str, ...]
@@ -162,7 +161,7 @@ TABLE: list["type[Endpoint]"] = []
     kw_only_default=True, frozen_default=True, field_specifiers=(param, words_param, artifact_param, inline)
 )
 def endpoint(
-    path: str, *, answer: Answer | Schema | None = None, can: str = "", methods: Sequence[str] = ("GET", "POST"),
+    path: str, *, group: str, answer: Answer | Schema | None = None, can: str = "", methods: Sequence[str] = ("GET", "POST"),
     media: Sequence[str] = (), others: bool = False, made_once: bool = False,
     refuse: Callable[[WordpipeError | Refused], Response] | None = None, error: Answer | None = None,
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
@@ -182,8 +181,20 @@ def endpoint(
                 default = ... if one.default is MISSING else one.default
                 params.append(Param(one.name, kind, default, choices=choices, **one.metadata["param"]))
         # the declaration, and a place in the table
+        assert group in GROUPS, group
         made.declared = Declared(
-            path, can, answer, tuple(methods), tuple(media), others, made_once, refuse, error, tuple(params), inlined
+            path,
+            group,
+            can,
+            answer,
+            tuple(methods),
+            tuple(media),
+            others,
+            made_once,
+            refuse,
+            error,
+            tuple(params),
+            inlined,
         )
         TABLE.append(made)
         return made  # type: ignore[no-any-return]
@@ -199,9 +210,10 @@ def _inlined(one: "Field[Any]", cls: type[Settings]) -> list[Param]:
         kind, choices = _kind_of(known.annotation)
         bounds = {bound: value for bound, value in known.bounds.items() if bound in ("ge", "le")}
         if (kind is str and not choices) or known.several:
-            text = PROSE if known.prose else PLAIN
-            bounds["schema"] = listing(text) if known.several else text
-        made = Param(name, kind, known.default, known.description, choices=choices, repeats=known.several, **bounds)
+            schema = PROSE if known.prose else PLAIN
+            bounds["schema"] = listing(schema) if known.several else schema
+        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), known.description)
+        made = Param(name, kind, known.default, text, choices=choices, repeats=known.several, **bounds)
         found.append(replace(made, **one.metadata["changes"].get(name, {})))
     return found
 
@@ -223,6 +235,11 @@ class Serving(Protocol):
     artifacts: ServedArtifacts
     settings: ServeSettings
     metrics: Metrics
+
+    @property
+    def has_page(self) -> bool:
+        """True if it has a page beside the API."""
+        ...
 
     @property
     def is_stopping(self) -> bool:
@@ -382,104 +399,3 @@ class Endpoint:
         """Return the answer: the name of the artifact (under its parameter's name), its digest, and what was found."""
         name = next(one.name for one in self.declared.params if one.is_artifact)
         return {name: at.served.name, **at.about, **found}
-
-
-# ---- /openapi.json
-
-
-ERROR = Answer("Error", fields({"error": fields(
-    {"message": TEXT, "type": TEXT, "code": maybe(TEXT)},
-    {name: maybe(TEXT) for name in ("what", "where", "got", "expected", "hint")},
-)}))  # fmt: skip
-
-
-def document(settings: ServeSettings) -> Schema:
-    """Return the OpenAPI document of all endpoints, with these limits, and with a token if needed."""
-    answers = [
-        ERROR,
-        *(one for cls in TABLE for one in (cls.declared.answer, cls.declared.error) if isinstance(one, Answer)),
-    ]
-    paths: Schema = {}
-    for cls in TABLE:
-        for method in cls.declared.methods:
-            paths.setdefault(cls.declared.path, {})[method.lower()] = _operation(method, cls, settings)
-    found: Schema = {
-        "openapi": "3.1.0",
-        "info": {"title": "wordpipe", "version": __version__, "description": "Search, vectors and models over HTTP."},
-        "paths": paths,
-        "components": {"schemas": {
-            name: schema for one in answers for name, schema in {**one.parts, one.name: one.schema}.items()
-        }},
-    }  # fmt: skip
-    if settings.token_file is not None:
-        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        found["security"] = [{"token": []}]
-    return found
-
-
-def _operation(method: str, cls: type[Endpoint], settings: ServeSettings) -> Schema:
-    """Return the OpenAPI operation of an endpoint for a method."""
-    known = cls.declared
-    # parameters of the URL and the path, and the fields of a body
-    own = {one.name: one for one in known.params if method == "POST" and not one.at}
-    others = [one for one in known.params if one.name not in own]
-    found: Schema = {
-        "summary": (cls.__doc__ or "").partition("\n")[0],
-        "operationId": f"{method.lower()}_{known.path.strip('/').translate(_NO_SIGNS)}",
-        "parameters": [_parameter(one, settings) for one in others],
-        "responses": {
-            "200": {"description": "The answer.", "content": _content(known)},
-            "4XX": {"description": "The request is refused; the message says why.", **_error(known)},
-            "503": {
-                "description": "The server cannot answer now; the header Retry-After says when to try again.",
-                **_error(known),
-            },
-        },
-    }
-    if method == "POST":
-        found["requestBody"] = {"required": True, "content": {JSON: _body(own, known, settings)}}
-    return found
-
-
-_NO_SIGNS = str.maketrans({"/": "_", ".": "_", "{": None, "}": None})
-
-
-def _parameter(one: Param, settings: ServeSettings) -> Schema:
-    """Return the OpenAPI description of an endpoint's parameter in a URL or path."""
-    found: Schema = {
-        "name": one.name,
-        "in": "path" if one.at == "path" else "query",
-        "required": one.is_needed,
-        "description": one.text,
-    }
-    example = {} if one.example is None else {"example": one.example}
-    schema = one.schema_in_url(settings)
-    if schema is None:
-        return found | {"content": {JSON: {"schema": one.schema_in(settings), **example}}}
-    return found | {"schema": schema, **example}
-
-
-def _body(own: dict[str, Param], known: Declared, settings: ServeSettings) -> Schema:
-    """Return the schema of the body of a request to an endpoint, and an example of a body."""
-    needed, rest = dict[str, Schema](), dict[str, Schema]()
-    for name, one in own.items():
-        schema = one.schema_in(settings)
-        may_be_null = one.nullable and not one.is_needed
-        described = (maybe(schema) if may_be_null else schema) | {"description": one.text}
-        (needed if one.is_needed else rest)[name] = described
-    example = {name: one.example for name, one in own.items() if one.example is not None}
-    return {"schema": fields(needed, rest, closed=not known.others), "example": example}
-
-
-def _content(known: Declared) -> Schema:
-    """Return the schemas of an endpoint's answer, by media type."""
-    own = ref(known.answer.name) if isinstance(known.answer, Answer) else known.answer
-    return ({JSON: {"schema": own}} if own is not None else {}) | {
-        one: {"schema": ANY if one == EVENTS else TEXT} for one in known.media
-    }
-
-
-def _error(known: Declared) -> Schema:
-    """Return the OpenAPI schema of an endpoint's errors; a page says its errors as a page."""
-    page = {one: {"schema": TEXT} for one in known.media if one == "text/html"}
-    return {"content": {JSON: {"schema": ref((known.error or ERROR).name)}, **page}}

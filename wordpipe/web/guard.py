@@ -41,7 +41,8 @@ _OPEN = ("/health",)  # asked without a token, by what watches the server; it sa
 _UNCOUNTED = ("/health", "/metrics")  # answered however many requests wait
 _BODY_SECONDS = 10.0  # that a body may take to come
 _THROWN_AWAY = 64 << 20  # bytes of a body that is too large, which are read so that its client sees the answer
-_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="wordpipe", Basic realm="wordpipe"'}
+# Chromium looks at the first scheme of the line alone, and asks for a password only where that is Basic
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="wordpipe", Bearer realm="wordpipe"'}
 _LOGGED_CHARS = 200  # of a path
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST",

@@ -36,6 +36,7 @@ PLAIN: Schema = TEXT | {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2
 """The schemas of texts of settings: of several lines, and of one line."""
 _OF_KIND = {str: GIVEN, int: WHOLE, float: NUMBER, bool: FLAG, dict: MAP, Any: ANY}
 
+_SHOWN = str, int, float, bool  # types of a default that a schema names
 _LARGEST = 1 << 62  # of a whole number without a bound above
 _BODY = "the request's body"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -66,6 +67,8 @@ class Param:
         nullable: in a body null says that it is not given, where it is not needed.
         check: changes what was read, or refuses it.
         schema: in the place of the one that follows from the rest.
+        is_artifact: it names a served artifact, or several.
+        can: an ability of the artifact, where that is not the one of the endpoint.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Param:
     check: Check | None = None
     schema: Schema | Callable[[ServeSettings], Schema] | None = None
     is_artifact: bool = False
+    can: str = ""
 
     @property
     def is_needed(self) -> bool:
@@ -118,16 +122,15 @@ class Param:
 
     def schema_in(self, settings: ServeSettings) -> Schema:
         """Return the JSON schema of the parameter: type, bounds, choices and default."""
+        default = {"default": self.default} if isinstance(self.default, _SHOWN) else {}
         if self.schema is not None:
-            return self.schema(settings) if callable(self.schema) else self.schema
+            return (self.schema(settings) if callable(self.schema) else self.schema) | default
         found: Schema = {"enum": [*self.choices]} if self.choices else dict(_OF_KIND[self.kind])
         most = self.largest(settings)
         most = _LARGEST if most is None and self.kind is int and self.ge is not None else most
         bounds = {"minimum": self.ge, "maximum": most} if self.kind in (int, float) else {}
         found |= {name: self.kind(bound) for name, bound in bounds.items() if bound is not None}
-        if self.default is not None and not self.is_needed:
-            found["default"] = self.default
-        return listing(found) if self.repeats else found
+        return listing(found) | default if self.repeats else found | default
 
 
 class Url:

@@ -29,6 +29,22 @@ EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
 RETRY_AFTER_S = 1
+STATUSES = {
+    400: "a parameter, a body, a condition or a text is wrong (also if it is given twice, or is not UTF-8); the artifact "
+    "cannot do this",
+    401: "the token is missing or wrong",
+    403: "the request comes from a page of another server, which `--cors-origin` does not name",
+    404: "unknown path, artifact, word, id, row or file",
+    405: "this path does not accept this HTTP method",
+    408: "the body of the request did not arrive in time",
+    413: "the body is too large",
+    421: "the Host header is not a name of this server",
+    422: "texts without a vector, by their number",
+    429: "too many requests are waiting; `Retry-After` says when to try again",
+    503: "the answer took too long, the server stops, an artifact is damaged, or there are too many connections; "
+    "`Retry-After` as well",
+}
+"""HTTP status of an error → why a reply has it."""
 _SHELL = re.compile(
     r'(\? )?(?:Otherwise, )?to make a field [^;]* run: wordpipe ingest … --metadata (?:"[^"]*"|[^\s;"])+(?:; |$)|--where (?=")'
 )

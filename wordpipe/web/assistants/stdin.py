@@ -44,6 +44,7 @@ class _Desk:
     settings: ServeSettings
     metrics: Metrics = field(default_factory=Metrics)
     is_stopping: bool = False
+    has_page: bool = False
 
 
 def answer_assistant(

@@ -9,8 +9,9 @@ from starlette.responses import Response
 from wordpipe import __version__
 from wordpipe.artifacts import Artifact, read_batches
 from wordpipe.pages import overfit
-from wordpipe.web.endpoint import Answer, Endpoint, Serving, document, endpoint, param
+from wordpipe.web.endpoint import Answer, Endpoint, Serving, endpoint, param
 from wordpipe.web.metrics import CONTENT_TYPE
+from wordpipe.web.openapi import document
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe, ref
 from wordpipe.web.replies import Refused, json_reply
 from wordpipe.web.served_artifacts import Generation, Served, rows_of
@@ -31,7 +32,7 @@ _HEALTH = Answer("Health", fields(
 
 
 @endpoint(
-    "/about", methods=["GET"],
+    "/about", group="Server", methods=["GET"],
     answer=Answer("AboutOne", {"anyOf": [ref("About"), ref("Artifact")]}, {"About": _ALL, "Artifact": _ARTIFACT}),
 )  # fmt: skip
 class About(Endpoint):
@@ -64,7 +65,7 @@ class About(Endpoint):
             )
 
 
-@endpoint("/health", methods=["GET"], answer=_HEALTH, others=True)
+@endpoint("/health", group="Server", methods=["GET"], answer=_HEALTH, others=True)
 class Health(Endpoint):
     """The health of the server."""
 
@@ -82,7 +83,7 @@ class Health(Endpoint):
         return json_reply(found, 503 if server.is_stopping else 200)
 
 
-@endpoint("/metrics", methods=["GET"], media=["text/plain"])
+@endpoint("/metrics", group="Server", methods=["GET"], media=["text/plain"])
 class ShowMetrics(Endpoint):
     """Metrics for Prometheus."""
 
@@ -91,13 +92,13 @@ class ShowMetrics(Endpoint):
         return Response(server.metrics.text(server.artifacts), headers={"Content-Type": CONTENT_TYPE})
 
 
-@endpoint("/openapi.json", methods=["GET"], answer=MAP)
+@endpoint("/openapi.json", group="Server", methods=["GET"], answer=MAP)
 class OpenApi(Endpoint):
     """The OpenAPI document of this server."""
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """Return the OpenAPI document of the server."""
-        return json_reply(document(server.settings))
+        return json_reply(document(server))
 
 
 def _state(one: Served) -> dict[str, Any]:

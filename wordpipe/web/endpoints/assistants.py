@@ -14,7 +14,7 @@ _REPLY = Answer("Message", fields({"jsonrpc": TEXT, "id": ANY}, {"result": MAP, 
 _REPLIES = Answer("Messages", {"anyOf": [ref("Message"), listing(ref("Message"))]}, {_REPLY.name: _REPLY.schema})
 
 
-@endpoint("/mcp", methods=["POST"], answer=_REPLIES, error=_REPLIES, others=True)
+@endpoint("/mcp", group="Assistants", methods=["POST"], answer=_REPLIES, error=_REPLIES, others=True)
 class Mcp(Endpoint):
     """A message of the Model Context Protocol, by which an assistant searches the indexes."""
 

@@ -103,7 +103,7 @@ def tei_error(error: WordpipeError | Refused) -> Response:
     return json_reply({"error": said, "error_type": _TEI_KINDS.get(status, "Validation")}, status, headers)
 
 
-@endpoint("/v1/embeddings", can="embed", answer=_EMBEDDINGS, methods=["POST"], others=True)
+@endpoint("/v1/embeddings", group="Vectors and ranking", can="embed", answer=_EMBEDDINGS, methods=["POST"], others=True)
 class Embeddings(Endpoint):
     """Vectors of texts."""
 
@@ -137,8 +137,8 @@ class Embeddings(Endpoint):
 
 
 @endpoint(
-    "/embed", can="embed", answer=Answer("Vectors", listing(_NUMBERS)), methods=["POST"], others=True, refuse=tei_error,
-    error=TEI_ERROR,
+    "/embed", group="Vectors and ranking", can="embed", answer=Answer("Vectors", listing(_NUMBERS)), methods=["POST"],
+    others=True, refuse=tei_error, error=TEI_ERROR,
 )  # fmt: skip
 class Embed(Endpoint):
     """Vectors of texts."""
@@ -175,7 +175,7 @@ class Embed(Endpoint):
         return Response(f"[{','.join(found.rows)}]", media_type=JSON)
 
 
-@endpoint("/info", can="embed", answer=_INFO, methods=["GET"])
+@endpoint("/info", group="Vectors and ranking", can="embed", answer=_INFO, methods=["GET"])
 class Info(Endpoint):
     """Facts about the encoder of an artifact."""
 

@@ -49,7 +49,7 @@ _EXAMINED = Answer("Examined", fields({
 }))  # fmt: skip
 
 
-@endpoint("/attention", can="attend", answer=_ATTENTION)
+@endpoint("/attention", group="Models", can="attend", answer=_ATTENTION)
 class Attention(Endpoint):
     """The attention weights of a model for a text."""
 
@@ -78,7 +78,7 @@ class Attention(Endpoint):
         ]
 
 
-@endpoint("/map", can="map", answer=_WORD_MAP, made_once=True)
+@endpoint("/map", group="Words", can="map", answer=_WORD_MAP, made_once=True)
 class Map(Endpoint):
     """A map of the most frequent words."""
 
@@ -99,7 +99,7 @@ class Map(Endpoint):
         return {"words": at.served.name, **at.about, "install": install, **found}
 
 
-@endpoint("/map/{index}", can="similar", media=["text/html"], made_once=True)
+@endpoint("/map/{index}", group="Search", can="similar", media=["text/html"], made_once=True)
 class MapOfTexts(Endpoint):
     """The page of a map of the texts of an index, as `wordpipe map` makes the page."""
 
@@ -132,7 +132,7 @@ class MapOfTexts(Endpoint):
         return Response(packed if is_packed else page, headers=headers, media_type="text/html")
 
 
-@endpoint("/doctor", can="examine", answer=_EXAMINED, made_once=True)
+@endpoint("/doctor", group="Server", can="examine", answer=_EXAMINED, made_once=True)
 class Doctor(Endpoint):
     """The health of an artifact, and the next steps."""
 

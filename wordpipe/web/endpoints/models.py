@@ -73,7 +73,7 @@ _COMPLETION, _CHAT = (
 )  # fmt: skip
 
 
-@endpoint("/fill", can="fill", answer=_FILLED)
+@endpoint("/fill", group="Models", can="fill", answer=_FILLED)
 class Fill(Endpoint):
     """Candidates for masked positions."""
 
@@ -98,7 +98,7 @@ def second_param(text: str) -> Any:
     )  # fmt: skip
 
 
-@endpoint("/predict", can="predict", answer=_PREDICTED)
+@endpoint("/predict", group="Models", can="predict", answer=_PREDICTED)
 class Predict(Endpoint):
     """The labels, spans, score or answer that a model gives to a text."""
 
@@ -266,7 +266,9 @@ class _Completing(Endpoint):
         return {**about, "created": int(time.time()), "model": served.name}
 
 
-@endpoint("/v1/completions", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True)
+@endpoint(
+    "/v1/completions", group="Models", can="complete", answer=_COMPLETION, methods=["POST"], media=[EVENTS], others=True
+)
 class Completions(_Completing):
     """Continuations of prompts, or target texts for source texts."""
 
@@ -318,7 +320,9 @@ def _messages_schema(settings: ServeSettings) -> Schema:
     return {"type": "array", "items": message, "minItems": 1, "maxItems": _MAX_MESSAGES}
 
 
-@endpoint("/v1/chat/completions", can="complete", answer=_CHAT, methods=["POST"], media=[EVENTS], others=True)
+@endpoint(
+    "/v1/chat/completions", group="Models", can="complete", answer=_CHAT, methods=["POST"], media=[EVENTS], others=True
+)
 class Chat(_Completing):
     """Completions of the texts of messages; the model is not told who wrote which message."""
 
@@ -347,7 +351,7 @@ class Chat(_Completing):
         return {**message, "index": part.index, "logprobs": None, "finish_reason": part.finish_reason}
 
 
-@endpoint("/v1/models", answer=_MODELS, methods=["GET"])
+@endpoint("/v1/models", group="Models", answer=_MODELS, methods=["GET"])
 class Models(Endpoint):
     """The artifacts, in the form of OpenAI's list of models."""
 
@@ -356,7 +360,7 @@ class Models(Endpoint):
         return json_reply({"object": "list", "data": [_model(one) for one in server.artifacts.by_name.values()]})
 
 
-@endpoint("/v1/models/{name}", answer=_MODEL, methods=["GET"], others=True)
+@endpoint("/v1/models/{name}", group="Models", answer=_MODEL, methods=["GET"], others=True)
 class Model(Endpoint):
     """One artifact, in the form of OpenAI's models."""
 

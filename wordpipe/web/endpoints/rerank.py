@@ -121,7 +121,7 @@ def _ordered(scores_N: Any) -> list[tuple[int, float]]:
     return [(number, float(scores_N[number])) for number in np.argsort(-scores_N, kind="stable").tolist()]
 
 
-@endpoint("/v1/rerank", can="rerank", answer=_RERANKED, methods=["POST"], others=True)
+@endpoint("/v1/rerank", group="Vectors and ranking", can="rerank", answer=_RERANKED, methods=["POST"], others=True)
 class Rerank(_Ranking):
     """Documents in the order of their likeness to a query, in the form of Jina and Cohere."""
 
@@ -147,12 +147,15 @@ class Rerank(_Ranking):
         return {"id": secrets.token_hex(8), "model": at.served.name, "results": results, "usage": usage, "meta": meta}
 
 
-@endpoint("/v2/rerank", can="rerank", answer=_RERANKED, methods=["POST"], others=True)
+@endpoint("/v2/rerank", group="Vectors and ranking", can="rerank", answer=_RERANKED, methods=["POST"], others=True)
 class RerankV2(Rerank):
     """Documents in the order of their likeness to a query, at the path of Cohere."""
 
 
-@endpoint("/rerank", can="rerank", answer=_TEI, methods=["POST"], others=True, refuse=tei_error, error=TEI_ERROR)
+@endpoint(
+    "/rerank", group="Vectors and ranking", can="rerank", answer=_TEI, methods=["POST"], others=True, refuse=tei_error,
+    error=TEI_ERROR,
+)  # fmt: skip
 class RerankTexts(_Ranking):
     """Texts in the order of their likeness to a query, in the form of text-embeddings-inference."""
 

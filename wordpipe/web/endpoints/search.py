@@ -139,6 +139,7 @@ def _questions_schema(settings: ServeSettings) -> Schema:
 
 
 _WHERE: dict[str, Any] = {"check": _within}
+_EXPLAIN = {"text": "say which words contributed to each score"}
 
 
 def joined_conditions(conditions: Sequence[str], settings: ServeSettings) -> str | None:
@@ -181,7 +182,7 @@ def _format_param() -> Any:
     )
 
 
-@endpoint("/search", can="search", answer=_OF_SEARCH, media=[LINES, CSV])
+@endpoint("/search", group="Search", can="search", answer=_OF_SEARCH, media=[LINES, CSV])
 class Search(Endpoint):
     """The hits of a query in an index or words."""
 
@@ -198,7 +199,7 @@ class Search(Endpoint):
         False, "with format json, also say in `matches` how many rows match: those that contain a word of the query and meet "
         "its operators and the condition"
     )  # fmt: skip
-    options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000}, offset={"le": _MAX_OFFSET})
+    options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000}, offset={"le": _MAX_OFFSET}, explain=_EXPLAIN)
     passage: int = param(
         0, "number of characters in the passage of each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
     )
@@ -261,7 +262,7 @@ class Search(Endpoint):
         return csv_reply(table.header + "".join(table.lines(one.query, one.hits) for one in results))
 
 
-@endpoint("/similar", can="similar", answer=_RESULT, media=[LINES, CSV])
+@endpoint("/similar", group="Search", can="similar", answer=_RESULT, media=[LINES, CSV])
 class Similar(OfOneRow):
     """The rows nearest to a row."""
 
@@ -292,7 +293,7 @@ class Similar(OfOneRow):
         return found.reply(at, self.k, self.format)
 
 
-@endpoint("/neighbours", can="neighbours", answer=_NEIGHBOURS)
+@endpoint("/neighbours", group="Words", can="neighbours", answer=_NEIGHBOURS)
 class Neighbours(Endpoint):
     """The words nearest to a word."""
 
@@ -311,7 +312,7 @@ class Neighbours(Endpoint):
         return [{"word": one.word, "neighbours": found} for one, found in zip(items, near, strict=True)]
 
 
-@endpoint("/facets", can="search", answer=_FACETS)
+@endpoint("/facets", group="Search", can="search", answer=_FACETS)
 class FacetsOf(Endpoint):
     """The fields of an index's rows, with the number of rows for each value."""
 

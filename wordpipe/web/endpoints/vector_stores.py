@@ -80,7 +80,7 @@ _FILTER = {"anyOf": [_COMPARED, fields({
 })]}  # fmt: skip
 
 
-@endpoint("/v1/vector_stores", answer=_STORES, methods=["GET"])
+@endpoint("/v1/vector_stores", group="Vector stores", answer=_STORES, methods=["GET"])
 class VectorStores(Endpoint):
     """The artifacts that can be searched, in the form of OpenAI's list of vector stores."""
 
@@ -104,11 +104,11 @@ class VectorStores(Endpoint):
         return json_reply({"object": "list", "data": data, **ends, "has_more": len(left) > len(data)})
 
 
-@endpoint("/v1/vector_stores/{index}", answer=ref("VectorStore"), methods=["GET"], others=True)
+@endpoint("/v1/vector_stores/{index}", group="Vector stores", answer=ref("VectorStore"), methods=["GET"], others=True)
 class OneVectorStore(Endpoint):
     """One artifact that can be searched, in the form of OpenAI's vector stores."""
 
-    index: str = artifact_param("an index or a words artifact", at="path")
+    index: str = artifact_param("an index or a words artifact", at="path", can="search")
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """Return one artifact in the form of OpenAI's vector stores."""
@@ -142,7 +142,14 @@ def _least_score(ranking: Mapping[str, Any]) -> float | None:
     return typed(ranking, "score_threshold", float) or None
 
 
-@endpoint("/v1/vector_stores/{index}/search", can="search", answer=_FOUND, methods=["POST"], others=True)
+@endpoint(
+    "/v1/vector_stores/{index}/search",
+    group="Vector stores",
+    can="search",
+    answer=_FOUND,
+    methods=["POST"],
+    others=True,
+)
 class VectorStore(Endpoint):
     """The hits of a query, in the form of OpenAI's vector stores."""
 

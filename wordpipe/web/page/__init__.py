@@ -1,4 +1,4 @@
-"""The page of `wordpipe serve`: the HTML of `/`, of `/text/ID` and of what is refused, and its files."""
+"""The page of `wordpipe serve`: the HTML of `/`, of `/text/ID`, of `/api` and of what is refused, and its files."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.web.page.static_files import StaticFile, static
-    from wordpipe.web.page.views import home, reading, refused
+    from wordpipe.web.page.views import api, home, reading, refused
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from wordpipe.web.page.api_view import api_view
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
     Inner,
@@ -85,6 +86,17 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
     facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
     mapped = index_on_map(about, params.get("index"))
     return status, frame("text", able, view, title=title, root=root, mapped=mapped, row=row, **facts)
+
+
+async def api(ask: Ask) -> tuple[int, str]:
+    """Return the status and the HTML of `/api`, the page of all endpoints; `ask` gives the JSON of the endpoints."""
+    status, about = await ask("/about", {})
+    _, document = await ask("/openapi.json", {})
+    if status != 200:
+        return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"))
+    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
+    mapped = index_on_map(about, None)
+    return 200, frame("api", able, api_view(document), title="HTTP API", mapped=mapped, version=about["version"])
 
 
 def refused(reply: Mapping[str, Any], root: str) -> str:
@@ -236,7 +248,12 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     ]
     links = [
         tag("a", text, href=href)
-        for text, href in (("health", "./health"), ("metrics", "./metrics"), ("about, as JSON", "./about"))
+        for text, href in (
+            ("the API, with forms that send requests", "./api"),
+            ("health", "./health"),
+            ("metrics", "./metrics"),
+            ("about, as JSON", "./about"),
+        )
     ]
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 

@@ -20,6 +20,8 @@ if (back) goBack(back);
 const own = document.querySelector("article.reading a[rel=bookmark]");
 if (own) copied(own);
 play();
+const api = document.querySelector(".api");
+if (api) import("./api.js").then(({tryOut}) => tryOut(api));
 signPaper();
 for (const link of document.querySelectorAll("a.skip")) link.addEventListener("click", skip);
 
