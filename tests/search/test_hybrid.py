@@ -1,10 +1,13 @@
 """Hybrid search: fused scores, relevance feedback, and how deep each mode searches."""
 
+from threading import current_thread
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wordpipe.errors import DamageError
 from wordpipe.search import (
     CANDIDATES,
     Hits,
@@ -13,6 +16,7 @@ from wordpipe.search import (
     VectorTable,
     best_of,
     fuse,
+    hybrid,
     vector_share,
     with_feedback,
 )
@@ -260,3 +264,35 @@ def test_digging_ends_where_there_are_no_more_documents(lexical):
     (found,) = made.find_documents(["a"], queries(1), 5, np.arange(ROWS) % 2)
     assert len(found.hits) == 2
     assert dense.calls[-1][1] >= ROWS
+
+
+def test_of_many_rows_both_sides_are_searched_at_the_same_time(lexical, monkeypatch):
+    made, _ = retriever("hybrid", lexical)
+    expected = made.find(ASKED, queries(len(ASKED)), 40)
+    monkeypatch.setattr(hybrid, "_SIDE_BY_SIDE_FROM", ROWS)
+    made, dense = retriever("hybrid", lexical)
+    seen = []
+    search = dense.search
+    monkeypatch.setattr(dense, "search", lambda *asked: seen.append(current_thread().name) or search(*asked))
+    for one, other in zip(made.find(ASKED, queries(len(ASKED)), 40), expected, strict=True):
+        assert one.hits.rows.tolist() == other.hits.rows.tolist()
+        np.testing.assert_array_equal(one.hits.scores, other.hits.scores)
+    assert seen == ["wordpipe-vectors"] * 2
+
+    def fails(*_: object) -> list[Hits]:
+        raise DamageError("the FAISS index cannot be searched")
+
+    monkeypatch.setattr(dense, "search", fails)
+    with pytest.raises(DamageError, match="cannot be searched"):
+        made.find(ASKED, queries(len(ASKED)), 40)
+
+
+def test_where_no_thread_can_be_had_they_are_searched_one_after_the_other(lexical, monkeypatch):
+    monkeypatch.setattr(hybrid, "_SIDE_BY_SIDE_FROM", ROWS)
+
+    def refused(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(hybrid.Thread, "start", refused)
+    made, _ = retriever("hybrid", lexical)
+    assert [len(one.hits) for one in made.find(ASKED, queries(len(ASKED)), 5)] == [5] * len(ASKED)

@@ -65,9 +65,10 @@ def test_every_reader_gives_back_the_pairs(made, seed, at_once):
             some, times = stored.one(place, loops)
             assert dict(zip(some.tolist(), times.tolist(), strict=True)) == one
     drawn = np.random.default_rng(seed).integers(0, len(made), 7) if made else np.zeros(0, np.int64)
-    triples = zip(*(part.tolist() for part in stored.some(drawn)), strict=True)
-    read = {at: {number: count for _, number, count in group} for at, group in groupby(triples, lambda one: one[0])}
-    assert [read.get(at, {}) for at in range(len(drawn))] == [made[place] for place in drawn.tolist()]
+    for loops in (packed_lists, kernels):
+        triples = zip(*(part.tolist() for part in stored.some(drawn, loops)), strict=True)
+        read = {at: {number: count for _, number, count in group} for at, group in groupby(triples, lambda one: one[0])}
+        assert [read.get(at, {}) for at in range(len(drawn))] == [made[place] for place in drawn.tolist()]
 
 
 @settings(deadline=None)

@@ -176,7 +176,7 @@ class LexicalIndex(WordLookup):
 
     def texts(self, rows_R: Rows) -> TextCounts:
         """Return the terms of R texts of the index."""
-        at, numbers, counts = self.by_text.some(rows_R)
+        at, numbers, counts = self.by_text.some(rows_R, self._loops)
         if not within(numbers, len(self.terms)):
             raise strangers()
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from wordpipe.search.lexical.analysis import written_words
-from wordpipe.search.lexical.stop_words import WITHOUT_STEMMER, asked_words, small_words, words_that_ask
+from wordpipe.search.lexical.stop_words import (
+    WITHOUT_STEMMER,
+    asked_words,
+    languages_of_small_words,
+    small_words,
+    words_that_ask,
+)
 
 _SAMPLE = 1_000  # texts that are looked at
 _WORDS_SEEN = 200_000  # of them, at most
@@ -80,11 +86,11 @@ def small_in_question(words: Sequence[str], language: str) -> frozenset[str]:
     plain = {word: _folded(word.strip(_ENDS).replace("’", "'")) for word in words}
     able = {word for word in plain if is_loud or len(word) == 1 or word != word.upper()}
     if language == "none":
-        found = {
-            name: {word for word in able if plain[word] in listed | asked_words(name)}
-            for name, listed in small_words().items()
-        }
-        most = max(map(len, found.values()))
+        found: dict[str, set[str]] = {}
+        for word in able:
+            for name in languages_of_small_words().get(plain[word], ()):
+                found.setdefault(name, set()).add(word)
+        most = max(map(len, found.values()), default=0)
         best = [name for name, some in found.items() if len(some) == most]
         small = set.intersection(*(found[name] for name in best)) if most >= _LEAST_SMALL else set[str]()
     else:

@@ -143,6 +143,16 @@ def asked_words(language: str) -> frozenset[str]:
 
 
 @cache
+def languages_of_small_words() -> dict[str, list[str]]:
+    """Return of each word that tells nothing in a question of some language these languages."""
+    found: dict[str, list[str]] = {}
+    for name, listed_ in small_words().items():
+        for word in listed_ | asked_words(name):
+            found.setdefault(word, []).append(name)
+    return found
+
+
+@cache
 def small_words() -> dict[str, frozenset[str]]:
     """Return the function words of every language."""
     return {language: stop_words(language) for language in _SMALL_WORDS} | {
