@@ -39,6 +39,15 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
+def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` like `kernel`; it may add numbers up several at a time, in the same order whenever it is called.
+
+    Such a sum of 384 products takes a tenth of the time; it differs by rounding from that of one after the other.
+    """
+    compiled: Callable[P, R] = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})(function)
+    return compiled
+
+
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a function as a part of kernels, which numba compiles into each kernel that calls the part.
 

@@ -24,8 +24,8 @@ from wordpipe.search import (
     resident_bytes,
     write_index,
 )
-from wordpipe.search import faiss_index as search_index
 from wordpipe.search.settings import KINDS, IndexSettings
+from wordpipe.search.vectors import faiss_index as search_index
 
 
 def as_bytes(index: Any) -> bytes:

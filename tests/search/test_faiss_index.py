@@ -135,7 +135,7 @@ def test_few_allowed_rows_are_compared_exactly_by_an_index_of_any_kind(
     kind: str, queries: int, copied: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In their place, or copied."""
-    monkeypatch.setattr("wordpipe.search.faiss_index._COPIED", copied)
+    monkeypatch.setattr("wordpipe.search.vectors.faiss_index._COPIED", copied)
     vectors_ND, queries_QD = unit(1_200, 8, 1), unit(queries, 8, 2)
     index = faiss.deserialize_index(faiss.serialize_index(built(vectors_ND, type=kind, ef_construction=20).index))
     rows = np.arange(0, 1_200, 3)
@@ -149,7 +149,7 @@ def test_few_allowed_rows_are_compared_exactly_by_an_index_of_any_kind(
 
 def test_a_filter_digs_as_deep_as_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     """The allowed rows are the farthest of all, and too many to be compared one by one."""
-    monkeypatch.setattr("wordpipe.search.faiss_index.EXACT_BELOW", 4)
+    monkeypatch.setattr("wordpipe.search.vectors.faiss_index.EXACT_BELOW", 4)
     vectors_ND = unit(2_000, 6, 1)
     index = built(vectors_ND, type="ivf-pq", nlist=4, nprobe=4).index
     far = np.argsort(vectors_ND @ vectors_ND[0])[:5]

@@ -11,7 +11,8 @@ from tests.support.ranking import assert_best
 from tests.support.search_vectors import built, exact, unit
 from wordpipe.artifacts import vector_column
 from wordpipe.errors import DamageError, InputError
-from wordpipe.search import ByteVectors, ExactRows, VectorIndex, VectorTable, kind_of, knn, nearest, write_index
+from wordpipe.search import ByteVectors, ExactRows, VectorIndex, VectorTable, kind_of, nearest, write_index
+from wordpipe.search.vectors import knn
 
 
 def test_the_nearest_are_those_of_brute_force_and_a_query_without_direction_has_none() -> None:
@@ -98,11 +99,49 @@ def test_stored_vectors_answer_as_those_that_they_say(
         assert not index.vectors(without).any()
 
 
+@settings(deadline=None)
+@given(seed=st.integers(0, 9_999), n=st.integers(1, 70), dim=st.integers(1, 400), k=st.integers(1, 80))
+def test_the_compiled_loop_answers_as_numpy(seed: int, n: int, dim: int, k: int) -> None:
+    vectors_MD, queries_QD = unit(n, dim, seed), unit(5, dim, seed + 1)
+    vectors_MD[n // 2] = vectors_MD[0]
+    plain, compiled = read(vectors_MD), read(vectors_MD)
+    compiled.compile()
+    _, said_MD = stored_as_int8(vectors_MD)
+    rows_R = np.flatnonzero(np.random.default_rng(seed).random(n) < 0.5)
+    for among_R in (None, rows_R):
+        expected, together = plain.nearest(queries_QD, k, among_R), compiled.nearest(queries_QD, k, among_R)
+        for number, (hits, other) in enumerate(zip(together, expected, strict=True)):
+            (alone,) = compiled.nearest(queries_QD[number : number + 1], k, among_R)
+            np.testing.assert_array_equal(hits.rows, alone.rows)
+            np.testing.assert_array_equal(hits.scores, alone.scores)
+            np.testing.assert_allclose(hits.scores, other.scores, atol=1e-6)
+            np.testing.assert_allclose(hits.scores, (said_MD[hits.rows] @ queries_QD[number]).clip(-1, 1), atol=1e-6)
+            if {0, n // 2} <= {*hits.rows.tolist()}:
+                one, twin = (hits.scores[np.flatnonzero(hits.rows == row)[0]] for row in (0, n // 2))
+                assert one == twin
+
+
+def test_of_many_vectors_the_loop_is_loaded_with_the_next_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = read(unit(30, 8, 1))
+    index = ExactRows(few)
+    index.compile_meanwhile()
+    index.search(unit(1, 8, 2), 3)
+    assert few._add_up is None
+    monkeypatch.setattr(knn, "_COMPILED_FROM", 30)
+    index.compile_meanwhile()
+    thread = few._thread
+    before = index.search(unit(1, 8, 2), 3)[0]
+    assert thread is not None
+    thread.join()
+    assert few._add_up is not None
+    np.testing.assert_array_equal(index.search(unit(1, 8, 2), 3)[0].rows, before.rows)
+
+
 @pytest.mark.parametrize("share", [None, 0.2, 0.9])
 def test_candidates_of_lists_are_compared_by_stored_vectors_as_by_float32(
     share: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wordpipe.search.faiss_index.EXACT_BELOW", 400)
+    monkeypatch.setattr("wordpipe.search.vectors.faiss_index.EXACT_BELOW", 400)
     vectors_ND, queries_QD = np.split(unit(1_400, 16, 3, clusters=20), [1_350])
     stored_NB, said_ND = stored_as_int8(vectors_ND)
     result, file = built(said_ND, type="ivf-pq"), io.BytesIO()

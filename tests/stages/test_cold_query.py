@@ -72,7 +72,7 @@ def test_a_cold_query_loads_nothing_slow(models, built, tmp_path, kind, store):
         )
         assert len(done.stdout.splitlines()) == 10
         loaded = set(done.stderr.splitlines())
-        of_faiss = {"faiss", "wordpipe.search.faiss_index"}
+        of_faiss = {"faiss", "wordpipe.search.vectors.faiss_index"}
         assert "numpy" in loaded
         assert of_faiss & loaded == (set() if store == "int8" else of_faiss)  # few stored vectors are compared by NumPy
         assert sorted(loaded & set(SLOW)) == []

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
         spherical_centres,
     )
     from wordpipe.search.conditions import locked_database, quoted
-    from wordpipe.search.faiss_index import (
-        K,
-        VectorIndex,
-        Width,
-        faiss_threads,
-        kind_names,
-        kind_of,
-        read_index,
-        write_index,
-    )
     from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
     from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
@@ -57,19 +47,6 @@ if TYPE_CHECKING:
         vector_share,
         weighed,
         with_feedback,
-    )
-    from wordpipe.search.knn import (
-        ByteVectors,
-        ChanceVectors,
-        ExactNeighbours,
-        ExactRows,
-        FoundRows,
-        Hits,
-        VectorStream,
-        VectorTable,
-        best_of,
-        chance_vectors,
-        nearest,
     )
     from wordpipe.search.lexical.analysis import Analyser, stemmer
     from wordpipe.search.lexical.bm25 import FIELD_SHARE, RELATED, LexicalIndex
@@ -111,6 +88,29 @@ if TYPE_CHECKING:
         truth_of,
         update_index,
         with_new_rows,
+    )
+    from wordpipe.search.vectors.faiss_index import (
+        K,
+        VectorIndex,
+        Width,
+        faiss_threads,
+        kind_names,
+        kind_of,
+        read_index,
+        write_index,
+    )
+    from wordpipe.search.vectors.knn import (
+        ByteVectors,
+        ChanceVectors,
+        ExactNeighbours,
+        ExactRows,
+        FoundRows,
+        Hits,
+        VectorStream,
+        VectorTable,
+        best_of,
+        chance_vectors,
+        nearest,
     )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.knn import Rows, Vectors
+from wordpipe.search.vectors.knn import Rows, Vectors
 
 _BLOCK = 4_096  # rows compared at a time: 64 MiB of scores
 _LINKS = 1 << 18  # taken at a time, about 35 MB: all links of 9,000 rows that were all near took 2.4 GB
@@ -145,7 +145,7 @@ def _nearest_centre(centres_KD: Vectors, block_BD: Vectors) -> Rows:
     """Return the nearest cluster centre of each vector, (B,), by one thread."""
     import faiss
 
-    from wordpipe.search.faiss_index import faiss_threads
+    from wordpipe.search.vectors.faiss_index import faiss_threads
 
     with faiss_threads(1):
         nearest_B1: Rows = faiss.knn(block_BD, centres_KD, 1, metric=faiss.METRIC_INNER_PRODUCT)[1]

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.knn import Hits, Mask, Rows, Vectors, best_of
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
+from wordpipe.search.vectors.knn import Hits, Mask, Rows, Vectors, best_of
 
 CANDIDATES = (
     100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points

@@ -10,9 +10,9 @@ from wordpipe.search.lexical.rules import SWITCHED
 from wordpipe.settings import Settings, checked, setting
 
 KINDS = {
-    "flat": "wordpipe.search.faiss_index:Flat",
-    "hnsw": "wordpipe.search.hnsw:Graph",
-    "ivf-pq": "wordpipe.search.ivf_pq:Lists",
+    "flat": "wordpipe.search.vectors.faiss_index:Flat",
+    "hnsw": "wordpipe.search.vectors.hnsw:Graph",
+    "ivf-pq": "wordpipe.search.vectors.ivf_pq:Lists",
 }
 """Kind of index → its class."""
 EXACT = "flat"  # the kind that compares a query with all vectors

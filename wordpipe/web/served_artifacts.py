@@ -145,13 +145,14 @@ class Generation:
         """
         opened, ability = self.opened, self.abilities[0]
         if ability == "search":
-            if isinstance(opened, OpenIndex) and opened.has_vectors:
-                for one in getattr(opened, "parts", [opened]):
-                    one.vector_index(None)  # read now
+            parts: list[Any] = getattr(opened, "parts", [opened])
+            read = [one.vector_index(None) for one in parts if isinstance(one, OpenIndex) and one.has_vectors]
             with suppress(ConfigError, InputError):  # the word need not be there
                 opened.query_all([_WARM_TEXT], 1)
+            for one in read:
+                one.compile_meanwhile()
             if isinstance(opened, OpenTextIndex) and opened.artifact.names(LEXICAL):
-                getattr(opened, "parts", [opened])[0].lexical.compile_meanwhile()
+                parts[0].lexical.compile_meanwhile()
         if "embed" in self.abilities and ability in ("search", "embed"):
             opened.encoder.encode([_WARM_TEXT])  # type: ignore[attr-defined]
         elif ability == "predict":

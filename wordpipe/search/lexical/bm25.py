@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import array_data, damage_named, parse_array, parse_json_object
 from wordpipe.errors import ConfigError
-from wordpipe.search.knn import Hits, Mask, Rows, best_of
-from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.packed_lists import (
@@ -46,6 +44,8 @@ from wordpipe.search.lexical.postings import (
 from wordpipe.search.lexical.spelling import WordTable
 from wordpipe.search.lexical.word_lookup import READ_WORDS, WordLookup
 from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.vectors.knn import Hits, Mask, Rows, best_of
+from wordpipe.search.vectors.knn import Vectors as Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

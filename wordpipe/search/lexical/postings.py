@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.knn import Rows
-from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical.packed_lists import Counts, Int32s, PackedLists
 from wordpipe.search.lexical.packed_lists import unpack as unpack  # of the loops by NumPy, as `kernels` has it
+from wordpipe.search.vectors.knn import Rows
+from wordpipe.search.vectors.knn import Vectors as Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

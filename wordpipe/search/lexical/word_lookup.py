@@ -12,8 +12,6 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.knn import Mask
-from wordpipe.search.knn import Vectors as Floats
 from wordpipe.search.lexical import postings as plain_loops
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
@@ -21,6 +19,8 @@ from wordpipe.search.lexical.packed_lists import Pairs, strangers, within
 from wordpipe.search.lexical.postings import Postings, QueryTerms, Terms, read_only
 from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
+from wordpipe.search.vectors.knn import Mask
+from wordpipe.search.vectors.knn import Vectors as Floats
 
 READ_WORDS = 1 << 16  # whose terms an open index remembers
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts

@@ -28,8 +28,8 @@ import numpy.typing as npt
 from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import DamageError
 from wordpipe.runtime import cpu_count
-from wordpipe.search.knn import ByteVectors, FoundRows, Hits, Mask, Rows, Vectors, best_of
 from wordpipe.search.settings import AUTO, EXACT, KINDS, IndexSettings
+from wordpipe.search.vectors.knn import ByteVectors, FoundRows, Hits, Mask, Rows, Vectors, best_of
 
 BUILD_AGAIN = "build the index again: wordpipe index"
 K = 10  # neighbours, by which the recall is measured

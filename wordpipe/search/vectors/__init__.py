@@ -1,0 +1,1 @@
+"""Vectors of an index: compared one by one, in a FAISS index, as int8."""
