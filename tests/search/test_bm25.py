@@ -335,6 +335,24 @@ def test_words_of_no_text_are_told_with_what_one_slip_makes_of_them():
     assert len(many) == 7
 
 
+@pytest.mark.parametrize("language", ["english", "none"])
+def test_two_words_are_told_where_texts_write_them_as_one(language):
+    texts = ["a database of rivers"] * 3 + ["two databases"] * 2 + ["the data of a base camp"] * 6
+    texts += ["one boundarylayer", *["a boundary and a layer"] * 9, "two-dimensional", "two dimensional maps"]
+    index = LexicalIndex.build(texts, LexicalSettings(language=language))
+    assert [*index.as_one_word(["data", "base"])] == [("data", "base", "database", 5)]
+    assert [*index.as_one_word(["a", "Data", "bases", "of"])] == [("Data", "bases", "database", 5)]
+    for others in (
+        ["boundary", "layer"],
+        ["two", "dimensional"],
+        ["base", "data"],
+        ["data", "of", "base"],
+        ["data"],
+        [],
+    ):
+        assert [*index.as_one_word(others)] == []
+
+
 def test_no_slip_is_missed():
     """Against the distance to every word, transpositions of neighbours being one."""
     words = ["bearing", "impeller", "gasket", "valve"]

@@ -378,3 +378,15 @@ def test_a_text_that_is_compared_with_numbers_is_named(tickets):
     with wordpipe.open(tickets) as opened:
         (found,) = opened.query_all(["cost>cheap"], 10, QueryOptions())
         assert found.remarks[0] == "the field cost has numbers, and cheap is no number: compared as texts"
+
+
+def test_two_words_that_texts_write_as_one_are_said(tmp_path):
+    texts = ["The railway to the sea.", "A railway bridge.", "The way to the rail.", "One way."]
+    wordpipe.ingest([{"text": text} for text in texts], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", language="english")
+    with wordpipe.open(tmp_path / "index") as opened:
+        (found,) = opened.query_all(["where is a rail way"], 10, QueryOptions())
+        assert found.remarks == ["rail way is also written as one word: 2 texts have railway"]
+        for options in (QueryOptions(exact=True), QueryOptions(prefix=True)):
+            (found,) = opened.query_all(["rail way"], 10, options)
+            assert found.remarks == []

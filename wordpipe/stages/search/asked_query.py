@@ -162,6 +162,11 @@ class AskedRows:
         rows = None if question.clause is None else self._rows_of(question.clause)
         if question.clause is not None and rows is not None:
             remarks += remarks_on_fields(question.clause, self, finds_none=not rows.any())
+        if not options.prefix and options.mode != "dense":
+            remarks += [
+                f"{one} {other} is also written as one word: {counted(n, 'texts')} have {joined}"
+                for one, other, joined, n in self.lexical.as_one_word(words.split())
+            ]
         remarks += about_names
         said = (*question.remarks, *remarks)
         named = None if lexical is self.lexical else lexical
