@@ -219,18 +219,44 @@ def test_only_the_beginning_of_a_large_file_is_looked_at(tmp_path):
     assert init_project(tmp_path / "p", source=tmp_path / "r.jsonl").settings["text_field"] == "body"
 
 
+@pytest.mark.parametrize(
+    ("block", "is_titled"),
+    [
+        ("Old mills\nA mill by the river ground corn until the flood.\nIt stands still.", True),
+        ("Old mills\r\nA mill by the river ground corn until the flood.\r\n", True),
+        ("A mill stands.\nA mill by the river ground corn until the flood.", False),  # a sentence
+        ("The mill by the river\nground corn for the town", False),  # lines as long as each other
+        ("A mill by the river ground corn until the flood.", False),
+    ],
+)
+def test_titles_of_blocks_are_seen(tmp_path, block, is_titled):
+    text = tmp_path / "t.txt"
+    text.write_text("\n\n".join([block] * 12), newline="")
+    settings = init_project(tmp_path / "p", source=text).settings
+    assert settings == {"inputs": ["../t.txt"], "documents": "block"} | (
+        {"first_line_title": True} if is_titled else {}
+    )
+    text.write_text(block)  # of so few blocks nothing is known
+    assert init_project(tmp_path / "q", source=text).settings == {"inputs": ["../t.txt"], "documents": "block"}
+
+
 def test_texts_of_a_folder(tmp_path, handbook):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_bytes(handbook.read_bytes())
     project = init_project(tmp_path, source=tmp_path / "notes")
-    assert project.settings == {"inputs": ["notes"], "documents": "block"}  # so few files are parted at blank lines
+    # so few files are parted at blank lines, and their blocks have titles
+    assert project.settings == {"inputs": ["notes"], "documents": "block", "first_line_title": True}
     for number in range(30):
         (tmp_path / "notes" / f"{number}.txt").write_text("a text")
     assert init_project(tmp_path / "p", source=tmp_path / "notes").settings == {"inputs": ["../notes"]}
     own = tmp_path / "q" / "texts"
     own.mkdir(parents=True)
     (own / "a.txt").write_bytes(handbook.read_bytes())
-    assert init_project(tmp_path / "q").settings == {"inputs": ["texts"], "documents": "block"}
+    assert init_project(tmp_path / "q").settings == {
+        "inputs": ["texts"],
+        "documents": "block",
+        "first_line_title": True,
+    }
     (tmp_path / "r" / "texts").mkdir(parents=True)
     (tmp_path / "r" / "texts" / "a.jsonl").write_text("[]")  # nothing that can be read yet
     assert init_project(tmp_path / "r").settings == {}

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
         read_blocks,
         without_end_marks,
     )
-    from wordpipe.corpus.detect_format import document_name, form_of, looks_like, not_text, patterns_for, way_to_read
+    from wordpipe.corpus.detect_format import (
+        document_name,
+        form_of,
+        has_titles,
+        looks_like,
+        not_text,
+        patterns_for,
+        way_to_read,
+    )
     from wordpipe.corpus.digests import Digests, RecordIds
     from wordpipe.corpus.documents import (
         Ledger,

@@ -8,7 +8,7 @@ the marks of a printer.
 import codecs
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 1 << 16  # looked at
 _LINES = 10  # looked at
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+_LEAST_BLOCKS, _SENTENCE_ENDS = 4, ".!?:;,…。！？।"
 _MARK = "\ufeff"
 _CONTROL = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
 _UNPRINTED = "\t\n\r\f\v\x1a\xa0\xad\u200b\u200c\u200d\u200e\u200f\u2028\u3000"  # and yet part of texts
@@ -190,6 +192,30 @@ def is_log(name: str, first: bytes) -> bool:
         return True
     lines = first_lines(first[:HEAD_BYTES])
     return len(lines) >= _LINES_OF_LOG and sum(_LOG_LINE.match(line) is not None for line in lines) >= 0.8 * len(lines)
+
+
+def has_titles(path: Path) -> bool:
+    """True if the blocks of a text file, parted by blank lines, begin with a line that is their title, by its first blocks.
+
+    A title is short, at most half as long as the line after it, and does not end like a sentence; nine of ten blocks have one.
+    Lines of verse, and of text that was broken at a width, are about as long as each other.
+    """
+    text = (_beginning(path) or b"").decode(errors="replace").removeprefix(_MARK)
+    blocks = [
+        [line.strip() for line in block.strip().splitlines()] for block in _BLANK_LINES.split(text) if block.strip()
+    ]
+    seen = blocks[:-1] if len(blocks) > 1 else []  # the last may be cut
+    return len(seen) >= _LEAST_BLOCKS and sum(map(_is_titled, seen)) >= 0.9 * len(seen)
+
+
+def _is_titled(lines: Sequence[str]) -> bool:
+    """True if the first line of a block looks like its title."""
+    return (
+        len(lines) > 1
+        and 2 * len(lines[0]) <= len(lines[1])
+        and len(lines[0]) <= 80
+        and lines[0][-1] not in _SENTENCE_ENDS
+    )
 
 
 def _beginning(path: Path) -> bytes | None:

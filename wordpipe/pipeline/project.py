@@ -23,6 +23,7 @@ from wordpipe.corpus import (
     called,
     expand,
     first_values,
+    has_titles,
     parquet_fields,
     seen_fields,
     text_and_title,
@@ -177,8 +178,15 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     # plain texts: a few long files have a document in each block
     if records is None:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
-        by_block = {"documents": "block"} if few and all(one.format in ("txt", "python") for one in sources) else {}
-        return {"inputs": named, **by_block}, (), None, None
+        if not few or any(one.format not in ("txt", "python") for one in sources):
+            return {"inputs": named}, (), None, None
+        is_titled = all(one.format == "txt" and one.path is not None and has_titles(one.path) for one in sources)
+        return (
+            {"inputs": named, "documents": "block", **({"first_line_title": True} if is_titled else {})},
+            (),
+            None,
+            None,
+        )
     # records: the fields of text, title and id
     fields = _fields(records)
     text, title = text_and_title(fields)

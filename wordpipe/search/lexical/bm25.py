@@ -369,7 +369,7 @@ class LexicalIndex(WordLookup):
 
     def compile(self) -> None:
         """Search by compiled loops from now on, which are loaded here in half a second: the same hits, to the same bits."""
-        from wordpipe.search.lexical import kernels
+        from wordpipe.search import kernels
 
         tried = copy(self)  # others may search meanwhile
         tried.__dict__["_loops"] = kernels

@@ -171,7 +171,7 @@ class ByteVectors:
 
     def compile(self) -> None:
         """Compare by a compiled loop from now on, which is loaded here: scores differ by rounding, 3e-8 at width 384."""
-        from wordpipe.search.vectors.kernels import add_up
+        from wordpipe.search.kernels import add_up
 
         if len(self):
             numbers_R, query_1D = np.zeros(1, np.int64), np.zeros((1, self.dim), np.float32)
