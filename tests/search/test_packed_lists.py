@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.errors import ArtifactError
-from wordpipe.search import kernels, packed_lists
+from wordpipe.search import kernels
+from wordpipe.search.lexical import packed_lists
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 31) - 1))
 counts = st.one_of(st.integers(0, 5), st.integers(0, 1 << 20))
