@@ -19,7 +19,7 @@ TABLE, Answer, Search = endpoint.TABLE, endpoint.Answer, app.search.Search
 BY_PATH = {one.declared.path: one for one in TABLE}
 PATHS = {"name": "words", "index": "records"}  # of parameters in a path
 MORE = {
-    "/map": {"layout": "pca"}, "/map/{index}": {"layout": "pca"},
+    "/map": {"layout": "pca"}, "/map/{name}": {"layout": "pca"},
     "/doctor": {"artifact": "words"}, "/about": {"artifact": "words"},
     "/similar": {"format": "json"}, "/search": {"format": "json", "passage": 60},
 }  # fmt: skip

@@ -984,7 +984,7 @@ VIEWS = {
     "label": "/?tab=model&predict=7+is+red",
     "generate": "/?tab=model&do=complete",
     "attention": "/?tab=model&attend=Salt+draws+water+out.&layer=1",
-    "map": "/?tab=words&map=pca",
+    "analogy": "/?tab=words&a=moon&b=sea&c=water",
     "about": "/?tab=about",
     "doctor": "/?tab=about&doctor=words",
     "api": "/api",

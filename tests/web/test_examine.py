@@ -79,7 +79,33 @@ def test_the_map_of_texts_is_a_page_that_asks_this_server_alone(client, monkeypa
     plain = client.get("/map/records", params={"layout": "pca"}, headers={"Accept-Encoding": "identity"})
     assert plain.content == replies[0].content
     assert client.get("/map/nope").status_code == 404
-    assert client.get("/map/words").status_code == 400
+    refused = client.get("/map/model").json()["error"]
+    assert "does not support similar or map" in refused["what"]
+    assert refused["hint"] == "choose one of: records, index, words"
+
+
+def test_the_map_of_words_is_the_page_of_the_command_made_once(client, built, monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(
+        examine, "map_of", lambda *args, _of=examine.map_of, **more: made.append(1) or _of(*args, **more)
+    )
+    ways = ({}, {"a": "moon", "b": "sea", "c": "water", "d": "<b>"})
+    replies = [client.get("/map/words", params={"layout": "pca", **way}) for way in ways]
+    assert [one.status_code for one in replies] == [200, 200]
+    assert replies[0].content == replies[1].content
+    assert len(made) <= 1
+    wordpipe.map(built / "words", tmp_path / "map.html", layout="pca")
+    served, alone = Page(replies[0].content), Page((tmp_path / "map.html").read_bytes())
+    for name in ("words", "places", "neighbours", "groups", "counts"):
+        assert np.array_equal(served.data[name], alone.data[name]), name
+    assert (served.data["served"], alone.data.get("served")) == ("words", None)
+    (own,) = [given["content"] for _, given in served.elements if given.get("http-equiv")]
+    policy = replies[0].headers["Content-Security-Policy"]
+    assert policy.startswith(own)
+    assert "connect-src" not in policy
+    assert "unsafe" not in policy
+    assert client.get("/map/words", params={"layout": "no"}).status_code == 400
+    assert client.get("/map/words", params={"nope": 1}).json()["error"]["what"] == "unknown parameter"
 
 
 def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(serving, records, monkeypatch):

@@ -290,6 +290,7 @@ def test_the_map_of_an_index_says_errors_as_the_client_asks(client):
         reply = client.get("/map/nope", headers={"Accept": accept})
         assert (reply.status_code, reply.headers["Content-Type"].partition(";")[0]) == (404, media)
     assert client.get("/map/nope", headers={"Accept": "application/json"}).json()["error"]["what"]
+    assert len(Parsed(client.get("/map/nope").text).all("h1")) == 1
 
 
 def test_the_paragraph_that_answers_is_set_off(serving, tmp_path):
@@ -572,16 +573,20 @@ def test_attention_is_a_table_with_numbers(client):
     assert both.all("input", name="second")[0]["value"] == "Bread is salt."
 
 
-def test_words_on_a_map(client, monkeypatch):
-    assert any("map=1" in one.get("href", "") for one in get(client, tab="words").all("a"))
-    monkeypatch.setattr("wordpipe.web.endpoints.examine.has_umap", lambda: False)
-    page = get(client, tab="words", map="pca")
-    assert len(page.all("svg", role="img")) == 1
-    n = len(page.all("circle"))
-    assert f"The {n} most frequent words of “words”" in page.text
-    assert "PCA" in page.text
-    assert "pip install" in page.text
-    assert len([one for one in page.all("a") if "word=" in one["href"]]) > 10
+def test_words_lead_to_their_map(client):
+    def on_map(**params):
+        return [one["href"] for one in get(client, tab="words", **params).all("a") if "./map/words" in one["href"]]
+
+    assert on_map() == ["./map/words"]
+    assert on_map(word="water") == ["./map/words#water"]
+    assert on_map(word="water - moon + sea") == []  # no word, and no analogy that was asked
+    (link,) = on_map(a="moon", b="sea", c="water")
+    given = dict(parse_qsl(link.partition("?")[2]))
+    first = client.get("/search", params={"q": "water - moon + sea", "index": "words", "k": 1, "format": "json"}).json()
+    assert given == {"a": "moon", "b": "sea", "c": "water", "d": first["hits"][0]["word"]}
+    for href in ("./map/words", link):
+        reply = client.get(href.removeprefix("."), params={**given, "layout": "pca"})
+        assert (reply.status_code, reply.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
 
 
 def test_a_training_that_took_too_long_is_said(client, monkeypatch):

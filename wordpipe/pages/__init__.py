@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         pca_layout,
         umap_layout,
         word_map_page,
+        word_map_policy,
     )
 else:
     __getattr__, __dir__ = face(__name__, __file__)

@@ -7,9 +7,6 @@ Shapes: N texts, D numbers each, G groups.
 """
 
 import re
-import struct
-import zlib
-from base64 import b64encode
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +19,7 @@ import numpy.typing as npt
 
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
 from wordpipe.pages.markup import json_for_script, page_of, policy_of, shown
+from wordpipe.pages.still_map import still_map
 from wordpipe.pages.word_map import (
     COLOURS,
     SCRIPTS,
@@ -48,10 +46,6 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _NAMES = 3  # words that name a group
 _ALIKE = 4  # letters with which words that are alike begin
 _TITLE = 90  # characters
-_WIDE = 900, 620  # of the still picture, at most
-_EDGE = 8  # around it
-_INKS = "a6373f b04c13 8f5c00 736300 536e06 007a3c 007d79 007b9f 0069b0 325fb5 7659b9 9c4a96"  # of page.css, in light
-_LISTED = 30  # titles of each group
 _RANGES = 8  # of numbers or dates
 
 
@@ -199,6 +193,10 @@ def text_map_page(found: TextMap, index: str | None = None) -> bytes:
         "words": names, "places": base64_of(found.places, "<u2"), "k": 0, "neighbours": "", "cosines": "",
         "groups": texts["colourings"][0]["colours"], "names": texts["colourings"][0]["names"], "chosen": None, "texts": texts,
     }  # fmt: skip
+
+    def address(number: int) -> str:
+        return "" if index is None else "../text/?" + urlencode({"row": found.rows[number], "index": index})
+
     fills = {
         "title": shown(found.title),
         "figures": shown(f"{found.dim} dimensions, layout by {found.layout.upper()}"),
@@ -211,7 +209,7 @@ def text_map_page(found: TextMap, index: str | None = None) -> bytes:
         "things": "texts",
         "tools": '<button id="lasso" type="button" aria-pressed="false" title="Draw around texts to list them">Lasso</button>'
         '<button id="in-view" type="button" title="List the texts that are in view">List</button>',
-        "still": _still(found, names, first, index),
+        "still": still_map(found.title, names, found.places, first.colours, first.labels, address),
     }
     return page_of("map", fills, SCRIPTS, asks=index is not None)
 
@@ -219,51 +217,6 @@ def text_map_page(found: TextMap, index: str | None = None) -> bytes:
 def _legend(colouring: Colouring) -> list[tuple[int, list[str]]]:
     """Return the legend of a map of texts as the script reads it: colours and what they mean."""
     return [(colour, [said]) for colour, said in colouring.labels.items()]
-
-
-def _still(found: TextMap, names: Sequence[str], groups: Colouring, index: str | None) -> str:
-    """Return what a browser without a script shows: a picture of the map, and titles of each group."""
-    parts = [f'<p><img alt="{shown(found.title)}" src="{_picture(found.places, groups.colours)}"></p>']
-    for colour, label in groups.labels.items():
-        members = np.flatnonzero(groups.colours == colour)
-        items = []
-        for place in members[:_LISTED].tolist():
-            name = f"<bdi>{shown(names[place])}</bdi>"
-            to = "" if index is None else shown("../text/?" + urlencode({"row": found.rows[place], "index": index}))
-            items.append(f'<li><a href="{to}">{name}</a></li>' if to else f"<li>{name}</li>")
-        more = f"<li>and {len(members) - _LISTED:,} more</li>" if len(members) > _LISTED else ""
-        head = f'<summary><i class="c{colour}"></i><bdi>{shown(label)}</bdi> ({len(members):,})</summary>'
-        parts.append(f"<details>{head}<ul>{''.join(items)}{more}</ul></details>")
-    return "".join(parts)
-
-
-def _picture(places_N2: npt.NDArray[np.uint16], colours_N: npt.NDArray[np.uint8]) -> str:
-    """Return a picture of the points of a map, PNG with a palette as a data URL; what is not a point is transparent.
-
-    Source: W3C, Portable Network Graphics (PNG) Specification.
-    """
-    low, high = places_N2.min(axis=0).astype(np.int64), places_N2.max(axis=0).astype(np.int64)
-    scale = min((side - 2 * _EDGE) / max(1, reach) for side, reach in zip(_WIDE, (high - low).tolist(), strict=True))
-    at_N2 = np.rint((places_N2 - low) * scale).astype(np.int64) + _EDGE
-    wide, tall = at_N2.max(axis=0) + 1 + _EDGE
-    pixels = np.zeros((tall, wide + 1), np.uint8)  # the first byte of a line says that it is not filtered
-    for dx, dy in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        pixels[at_N2[:, 1] + dy, at_N2[:, 0] + dx + 1] = colours_N + 1
-    palette = b"\0\0\0" + bytes.fromhex(_INKS.replace(" ", ""))
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", wide, tall, 8, 3, 0, 0, 0)
-    parts = [
-        (b"IHDR", head),
-        (b"PLTE", palette),
-        (b"tRNS", b"\0"),
-        (b"IDAT", zlib.compress(pixels.tobytes(), 9)),
-        (b"IEND", b""),
-    ]
-    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, part) for kind, part in parts)
-    return f"data:image/png;base64,{b64encode(data).decode()}"
 
 
 def field_colouring(name: str, values: Sequence[Any]) -> Colouring | None:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
-from wordpipe.pages.markup import json_for_script, page_of
+from wordpipe.pages.markup import json_for_script, page_of, policy_of
+from wordpipe.pages.still_map import still_map
 
 COLOURS = 12  # in map/page.css
 GRID = 65_535  # the largest coordinate of a place: what two bytes hold
@@ -37,7 +39,9 @@ _K_MEANS_ROUNDS = 100  # at most
 _NAMES_PER_GROUP = 3
 _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
-SCRIPTS = ("data", "camera", "labels", "drawing", "texts", "card", "search", "legend", "pointer", "main")
+SCRIPTS = (
+    "data", "camera", "labels", "drawing", "texts", "card", "search", "legend", "analogy", "pointer", "main",
+)  # fmt: skip
 """Of the page of a map, in their order."""
 _LAYOUTS = {
     "umap": "UMAP places neighbours near each other, but long distances and the sizes of gaps and clusters mean little.",
@@ -289,22 +293,41 @@ def colour_order(
     return np.array(colours, dtype=np.int64)
 
 
-def word_map_page(shown: WordMap) -> bytes:
+def word_map_policy() -> str:
+    """Return the policy in the head of the page of a map of words."""
+    return policy_of("map", SCRIPTS, asks=False)
+
+
+def word_map_page(shown: WordMap, words: str | None = None) -> bytes:
     """Return the page of a map of words, UTF-8. The same map gives the same bytes.
 
     A policy in its head lets exactly its own style and script through, by hash, so that no word could run even if it got out
     of the data.
+
+    Args:
+        shown: the map.
+        words: its name in the server that shows the page, at `map/NAME`; then words lead to their neighbours among all words.
+            None: the page stands alone.
     """
+    back, still = "", "This page needs JavaScript, which is turned off."
+    if words is not None:
+        view = {"tab": "words", "words": words}
+        back = f'<a href="{escape("../?" + urlencode(view))}" id="back">Words</a> · '
+        labels = {colour: ", ".join(names) for colour, names in shown.group_names.items()}
+        still = still_map(
+            shown.title, shown.words, shown.places, shown.groups, labels,
+            lambda number: "../?" + urlencode({**view, "word": shown.words[number]}, errors="replace"),
+        )  # fmt: skip
     fills = {
         "title": escape(shown.title),
-        "back": "",
+        "back": back,
         "find": "Find a word",
         "things": "words",
         "tools": "",
-        "still": "This page needs JavaScript, which is turned off.",
+        "still": still,
         "figures": escape(f"{shown.dim} dimensions, layout by {shown.layout.upper()}"),
         "meaning": escape(_meaning(shown)),
-        "data": json_for_script(_data(shown)),
+        "data": json_for_script(_data(shown) | ({} if words is None else {"served": words})),
     }
     return page_of("map", fills, SCRIPTS)
 

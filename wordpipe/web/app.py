@@ -62,7 +62,7 @@ class Application:
         routes = [one.route(self) for one in TABLE]
         if page is not None:
             routes = [
-                Route("/map/{index}", self.mapped, methods=["GET"]),
+                Route("/map/{name}", self.mapped, methods=["GET"]),
                 *routes,
                 Route("/", self.home, methods=["GET"]),
                 Route("/api", self.api, methods=["GET"]),
@@ -143,12 +143,12 @@ class Application:
         return Response(text.encode("utf-8", "replace"), status, headers=headers)
 
     async def mapped(self, request: Request) -> Response:
-        """Return the page of a map of texts; where it is not ready yet a page that asks again by itself.
+        """Return the page of a map of texts or words; where it is not ready yet a page that asks again by itself.
 
         A client that accepts JSON and no page is told errors as JSON.
         """
         try:
-            return await examine.MapOfTexts.handle(self, request)
+            return await examine.MapPage.handle(self, request)
         except (WordpipeError, Refused) as error:
             accepted = request.headers.get("accept", "").lower()
             if "json" in accepted and "text/html" not in accepted:

@@ -75,7 +75,7 @@ def _operation(method: str, cls: type[Endpoint], server: Serving) -> Schema:
 
 def _able(ability: str, server: Serving) -> list[str]:
     """Return the names of the served artifacts with an ability, or, without an ability, of all artifacts."""
-    return [one.name for one in server.artifacts.by_name.values() if not ability or ability in one.current.abilities]
+    return [one.name for one in server.artifacts.by_name.values() if not ability or one.current.has(ability)]
 
 
 def _names(one: Param, known: Declared, server: Serving) -> list[str]:

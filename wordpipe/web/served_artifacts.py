@@ -115,6 +115,10 @@ class Generation:
         more = ("attend", "examine") if is_transformer(opened.artifact) else ()
         return *able, *more, *(["rerank"] if "embed" in able else [])
 
+    def has(self, ability: str) -> bool:
+        """True if the artifact has an ability, or one of several abilities, which have spaces between."""
+        return any(one in self.abilities for one in ability.split())
+
     @cached_property
     def language_model(self) -> "OpenModel":
         """The model with its tokenizer, where it fills gaps or completes texts."""
@@ -217,14 +221,8 @@ class Served:
             generation.release()
 
     async def ask(
-        self,
-        generation: Generation,
-        answer: Callable[[Sequence[T]], Sequence[R]],
-        item: T,
-        *,
-        key: Hashable,
-        weight: int = 1,
-    ) -> R:
+        self, generation: Generation, answer: Callable[[Sequence[T]], Sequence[R]], item: T, *, key: Hashable, weight: int = 1
+    ) -> R:  # fmt: skip
         """Return the served artifact's answer for one item of a request, computed in its thread.
 
         Args:
@@ -345,17 +343,18 @@ class ServedArtifacts:
         Raises:
             Refused: 404, there is none, with those that there are.
         """
-        able = [one for one in self.by_name.values() if ability in one.current.abilities]
+        able = [one for one in self.by_name.values() if one.current.has(ability)]
         if name is None and able:
             return able[0]
-        if name is None or name not in self.by_name:
-            hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
-            unnamed = f"no artifact of this server supports {ability}"
-            what = f"there is no artifact named {name[:80]!r}" if name else unnamed
-            raise Refused(404, what, hint=hint)
+        said = ability.replace(" ", " or ")
+        needed = " or ".join(CAN[one] for one in ability.split())
+        hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {needed}"
+        if not name:
+            raise Refused(404, f"no artifact of this server supports {said}", hint=hint)
+        if name not in self.by_name:
+            raise Refused(404, f"there is no artifact named {name[:80]!r}", hint=hint)
         if (found := self.by_name[name]) not in able:
-            hint = f"choose one of: {', '.join(one.name for one in able)}" if able else f"serve {CAN[ability]}"
-            raise Refused(400, f"{name} does not support {ability}, because {name} is {_kind(found)}", hint=hint)
+            raise Refused(400, f"{name} does not support {said}, because {name} is {_kind(found)}", hint=hint)
         return found
 
     async def made_once(self, generation: Generation, key: Hashable, make: Callable[[], T], seconds: float) -> T:

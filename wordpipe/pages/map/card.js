@@ -11,11 +11,30 @@ function element(name, text = "", kind = "") {
 function showCard() {
   if (TEXTS) return showText();
   const word = wordInFocus();
-  card.replaceChildren(...(word < 0 ? [hint()] : [title(word), frequency(word), neighbourList(word)]));
+  card.replaceChildren(...(word >= 0 ? [title(word), frequency(word), ...wayOn(word), neighbourList(word)] : analogyCard() ?? [...absence(), hint()]));
+}
+
+// To the neighbours of a word among all words, of which the map has some.
+function wayOn(word) {
+  if (SERVED === null || state.chosen !== word) return [];
+  const link = element("a");
+  link.append("Neighbours of ", element("bdi", WORDS[word]), " among all words");
+  link.href = wordsView({ word: WORDS[word] });
+  return [link];
+}
+
+function wordsView(asked) {
+  return new URL(`../?${new URLSearchParams({ tab: "words", words: SERVED, ...asked })}`, location.href).href;
+}
+
+// A word of the address that the map does not have.
+function absence() {
+  return absent && !TEXTS ? [element("p", `“${absent}” is not among the ${N.toLocaleString("en")} words of this map.`, "said")] : [];
 }
 
 function hint() {
-  return element("p", "Point at a word to see its nearest neighbours. Click to select the word. Scroll or pinch to zoom, and drag to move. "
+  const again = SERVED === null ? "" : " Click it again to see its neighbours among all words.";
+  return element("p", `Point at a word to see its nearest neighbours. Click to select the word.${again} Scroll or pinch to zoom, and drag to move. `
     + "More words appear when you zoom in.", "hint");
 }
 

@@ -11,6 +11,7 @@ const NEIGHBOURS = new Uint16Array(bytesOf(DATA.neighbours).buffer); // K number
 const COSINES = new Int8Array(bytesOf(DATA.cosines).buffer); // K hundredths of the cosine
 let GROUPS = bytesOf(DATA.groups); // the number of the colour
 let NAMES = DATA.names; // [colour, words] of each group, the largest group first
+const SERVED = DATA.served ?? null; // the name of the words in the server that shows them
 const THINGS = TEXTS ? "texts" : "words";
 const LONGEST_LABEL = 42; // letters
 
@@ -46,7 +47,9 @@ function nameInAddress(word) {
 }
 
 function wordNamed(name) {
-  return TEXTS ? ROWS.indexOf(Number(name)) : WORDS.indexOf(name);
+  if (TEXTS) return ROWS.indexOf(Number(name));
+  const word = WORDS.indexOf(name);
+  return word >= 0 ? word : FOLDED.indexOf(name.toLowerCase());
 }
 
 // What is being looked at; -1 is nothing. `draw` in drawing.js shows it.

@@ -44,17 +44,19 @@ function drawNow(atOnce = false) {
   const seen = wordsInView(level, atOnce || still.matches ? 1 : 0.14);
   drawDots(seen, level, focus);
   if (focus.word >= 0) drawLines(focus);
+  drawArrows(focus.analogy);
   const special = new Boxes();
-  const marks = focus.word >= 0 ? placeMarks(focus, special) : [];
+  const marks = placeMarks(focus, special);
   written = [];
   drawWords(seen, level, focus, special);
   drawMarks(marks);
 }
 
-// The word in focus and its neighbours; hovering alone shows no lines and fades nothing.
+// The word in focus and its neighbours, or the words of an analogy; hovering alone shows no lines and fades nothing.
 function focusNow() {
-  const word = wordInFocus();
-  return { word, near: word >= 0 ? new Set(neighboursOf(word)) : new Set(), fades: state.chosen >= 0, group: groupInFocus() };
+  const word = wordInFocus(), analogy = state.chosen < 0 ? analogyOnMap() : [];
+  const marked = new Set([...analogy, ...(word >= 0 ? [word, ...neighboursOf(word)] : [])]);
+  return { word, analogy, marked, fades: state.chosen >= 0 || analogy.length > 0, group: groupInFocus() };
 }
 
 function strengthOf(word, focus) {
@@ -103,7 +105,7 @@ function drawDots(seen, level, focus) {
 }
 
 function drawLines(focus) {
-  if (!focus.fades) return;
+  if (state.chosen < 0) return;
   context.strokeStyle = colours.ink;
   context.lineWidth = 1;
   neighboursOf(focus.word).forEach((near, place) => {
@@ -115,15 +117,15 @@ function drawLines(focus) {
   });
 }
 
-// Where the word in focus and its neighbours are written: on their places, or beside them where another stands.
+// Where the words that are marked are written: on their places, or beside them where another stands.
 function placeMarks(focus, boxes) {
   const marks = [];
-  for (const word of [focus.word, ...neighboursOf(focus.word)]) {
+  for (const word of focus.marked) {
     const x = screenX(placeX(word)), y = screenY(placeY(word));
     const w = widthOf(context, word) / 2 + 3, h = sizes[word] * 0.55 + 1.5;
     const shifts = [[0, 0], [0, -h - 5], [0, h + 5], [w + 5, 0], [-w - 5, 0], [w, -h - 4], [-w, -h - 4], [w, h + 4], [-w, h + 4]];
     const free = shifts.find(([dx, dy]) => boxes.add(x + dx - w, y + dy - h, x + dx + w, y + dy + h));
-    marks.push({ word, x, y, shift: free, isCentre: word === focus.word });
+    marks.push({ word, x, y, shift: free, isCentre: word === focus.word || focus.analogy.includes(word) });
   }
   return marks;
 }
@@ -143,7 +145,7 @@ function drawMarks(marks) {
 
 function drawWords(seen, level, focus, special) {
   for (const { word, x, y, ink } of seen) {
-    if (!ink || word === focus.word || focus.near.has(word)) continue;
+    if (!ink || focus.marked.has(word)) continue;
     const w = widthOf(context, word) / 2, h = sizes[word] * 0.55;
     if (!special.isFree(x - w, y - h, x + w, y + h)) continue;
     context.globalAlpha = ink * strengthOf(word, focus);

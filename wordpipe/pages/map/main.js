@@ -1,12 +1,18 @@
 // Start: colours, sizes, listeners, and the word that is named in the address or by the page.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-function wordInAddress() {
+// What stands in the address after #.
+function namedInAddress() {
   try {
-    return location.hash ? wordNamed(decodeURIComponent(location.hash.slice(1))) : -1;
+    return decodeURIComponent(location.hash.slice(1));
   } catch {
-    return -1; // not an address that this page made
+    return ""; // not an address that this page made
   }
+}
+
+function wordInAddress() {
+  const name = namedInAddress();
+  return name ? wordNamed(name) : -1;
 }
 
 function refresh(density) {
@@ -30,6 +36,7 @@ function startPrinting() {
 function start() {
   document.documentElement.classList.add("live");
   const linked = wordInAddress();
+  absent = linked < 0 ? namedInAddress() : "";
   startSearch();
   drawLegend();
   if (TEXTS) startTexts();
@@ -41,10 +48,12 @@ function start() {
   dark.addEventListener("change", () => refresh());
   new ResizeObserver(() => refresh()).observe(canvas);
   addEventListener("hashchange", () => wordInAddress() >= 0 && goTo(wordInAddress()));
+  startAnalogy();
   refresh();
   showCard();
   if (linked >= 0 && TEXTS && wanted.value) choose(linked); // among the answers, which stay in view
   else if (linked >= 0) goTo(linked);
+  else if (analogyOnMap().length) showAnalogy();
   else if (DATA.chosen !== null) choose(DATA.chosen);
 }
 

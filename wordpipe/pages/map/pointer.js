@@ -66,7 +66,13 @@ function up(event) {
   const isDouble = event.timeStamp - lastTap.time < DOUBLE_TAP_MS && Math.hypot(x - lastTap.x, y - lastTap.y) < 24;
   lastTap = { time: isDouble ? -1e9 : event.timeStamp, x, y };
   if (isDouble) flyTo(zoomed(event.shiftKey ? 0.5 : 2, x, y), 250);
-  else choose(wordAt(x, y, reachOf(event)));
+  else select(wordAt(x, y, reachOf(event)));
+}
+
+// A click on the word that is chosen leads on, where there is a server.
+function select(word) {
+  if (SERVED !== null && word >= 0 && word === state.chosen) location.assign(wordsView({ word: WORDS[word] }));
+  else choose(word);
 }
 
 function wheel(event) {
@@ -89,7 +95,7 @@ function key(event) {
     ArrowRight: () => panBy(-step, 0),
     ArrowUp: () => panBy(0, step),
     ArrowDown: () => panBy(0, -step),
-    Escape: () => (TEXTS && state.chosen < 0 ? showFew([], "") : choose(-1)),
+    Escape: () => (state.chosen >= 0 ? choose(-1) : TEXTS ? showFew([], "") : endAnalogy()),
     "/": () => wanted.focus(),
   };
   if (!Object.hasOwn(actions, event.key)) return;

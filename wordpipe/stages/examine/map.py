@@ -137,12 +137,14 @@ def pick_text_layout(layout: str, n: int, run: RunOptions | None = None) -> str:
     return _pick_layout(layout, run or RunOptions())
 
 
-def map_of(artifact: Artifact, n_words: int, *, layout: str = "auto", run: RunOptions | None = None) -> WordMap:
+def map_of(
+    artifact: Artifact, n_words: int | None = None, *, layout: str = "auto", run: RunOptions | None = None
+) -> WordMap:
     """The map of the commonest words of an open words artifact: what `map` draws, as arrays.
 
     Args:
         artifact: of words.
-        n_words: as many of the commonest words, or all that there are.
+        n_words: as many of the commonest words, or all that there are; default: as in `map_words`.
         layout: as in `map_words`.
         run: progress.
 
@@ -151,7 +153,7 @@ def map_of(artifact: Artifact, n_words: int, *, layout: str = "auto", run: RunOp
         InputError: fewer than three words have a vector with a direction.
     """
     run = run or RunOptions()
-    layout = _pick_layout(layout, run)
+    layout, n_words = _pick_layout(layout, run), n_words or _WORDS
     table = WordVectors.from_batches(_first_rows(read_batches(artifact, "words"), n_words))
     rows = _choose_words(table, n_words, None, None, Counter())
     return _word_map(table, rows, str(artifact.path), None, layout, _GROUPS, run)

@@ -4,16 +4,27 @@ import gzip
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from wordpipe.errors import ConfigError, InputError
-from wordpipe.pages import GRID, INSTALL_UMAP, WordMap, has_umap, text_map_page, text_map_policy
+from wordpipe.pages import (
+    GRID,
+    INSTALL_UMAP,
+    WordMap,
+    has_umap,
+    text_map_page,
+    text_map_policy,
+    word_map_page,
+    word_map_policy,
+)
 from wordpipe.runtime import Progress
 from wordpipe.stages import (
     AttendedText,
+    OpenWords,
     RunOptions,
     attend_in,
     doctor_of,
@@ -99,37 +110,60 @@ class Map(Endpoint):
         return {"words": at.served.name, **at.about, "install": install, **found}
 
 
-@endpoint("/map/{index}", group="Search", can="similar", media=["text/html"], made_once=True)
-class MapOfTexts(Endpoint):
-    """The page of a map of the texts of an index, as `wordpipe map` makes the page."""
+@dataclass(frozen=True)
+class _MadePage:
+    """The page of a map, also compressed, and its policy for browsers."""
 
-    index: str = artifact_param("an index over texts with vectors", at="path")
-    q: str = param("", "a query, whose answers are lit on the map", each=True, schema=TEXT)
+    page: bytes
+    packed: bytes
+    policy: str
+
+
+def _analogy_param(text: str) -> Any:
+    """Declare a word of an analogy, which the script of the page of a map reads in its address."""
+    return param("", text, each=True, schema=TEXT)
+
+
+@endpoint("/map/{name}", group="Search", can="similar map", media=["text/html"], made_once=True)
+class MapPage(Endpoint):
+    """The page of a map of the texts of an index, or of the most frequent words, as `wordpipe map` makes the page."""
+
+    name: str = artifact_param("an index over texts with vectors, or a words artifact", at="path")
+    q: str = param("", "of texts: a query, whose answers are lit on the map", each=True, schema=TEXT)
+    a: str = _analogy_param("of words: first word of an analogy, which is drawn: a is to b as c is to d")
+    b: str = _analogy_param("of words: second word of the analogy")
+    c: str = _analogy_param("of words: third word of the analogy")
+    d: str = _analogy_param("of words: fourth word of the analogy")
     layout: Literal["auto", "umap", "pca"] = param(
-        "auto", "method for the layout; auto: umap for up to 10,000 texts if umap is installed, otherwise pca"
+        "auto",
+        "method for the layout; auto: umap for words, and for up to 10,000 texts, if umap is installed, otherwise pca",
     )
 
     @classmethod
-    def answer(cls, at: At, items: Sequence[Self]) -> list[tuple[bytes, bytes]]:
-        """Return the page of the map, also compressed."""
+    def answer(cls, at: At, items: Sequence[Self]) -> list[_MadePage]:
+        """Return the page of the map of an index or of words."""
         run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html")
-        opened = type(at.opened)(at.opened.artifact)  # its readers are of this thread, those of `at` of another
         made = []
         for one in items:
-            layout = pick_text_layout(one.layout, len(opened), run)
-            found = map_of_texts(opened, at.served.path, None, layout, _GROUPS, run)
-            page = text_map_page(found, at.served.name)
-            made.append((page, gzip.compress(page, 6, mtime=0)))
+            if isinstance(at.opened, OpenWords):
+                words = map_of(at.opened.artifact, layout=one.layout, run=run)
+                page, policy = word_map_page(words, at.served.name), word_map_policy()
+            else:
+                opened = type(at.opened)(at.opened.artifact)  # its readers are of this thread, those of `at` of another
+                layout = pick_text_layout(one.layout, len(opened), run)
+                texts = map_of_texts(opened, at.served.path, None, layout, _GROUPS, run)
+                page, policy = text_map_page(texts, at.served.name), text_map_policy()
+            made.append(_MadePage(page, gzip.compress(page, 6, mtime=0), policy))
         return made
 
     async def respond(self, server: Serving, request: Request) -> Response:
         """Return the page, which may load nothing, and ask this server alone."""
-        page, packed = await self.answered(server, lambda _, found: found)
-        policy = f"{text_map_policy()}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        made = await self.answered(server, lambda _, found: found)
+        policy = f"{made.policy}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "Vary": "Accept-Encoding"}
         is_packed = "gzip" in request.headers.get("accept-encoding", "")
         headers |= {"Content-Encoding": "gzip"} if is_packed else {}
-        return Response(packed if is_packed else page, headers=headers, media_type="text/html")
+        return Response(made.packed if is_packed else made.page, headers=headers, media_type="text/html")
 
 
 @endpoint("/doctor", group="Server", can="examine", answer=_EXAMINED, made_once=True)

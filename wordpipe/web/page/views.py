@@ -4,7 +4,7 @@
 the URL, so that every view can be linked to. Nothing in the page is a script, a handler or a style: the policy of the server
 lets none run. All text that comes from a corpus is escaped here, and is text alone (`textContent`) there.
 
-A table or a drawing never stands alone: cells have their numbers, and the words of a map are links in a list of groups.
+A bar never stands alone: it has its number beside it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,11 +37,7 @@ _TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About
 _SKIP = [("main", "content")]
 _SKIPS = {"search": [("results", "answers"), ("filters", "filters")]}
 _NEIGHBOURS = 20
-_WIDTH, _LOWEST = 1_000, 260  # of the map
-_MARGIN = 24
-_LETTER = 9.4, 20  # about the width and the height of a label's letter
 _ANALOGY = ("a", "b", "c")  # fields of an analogy
-_COMMON = 40  # words of a group that are listed
 _NEEDS = {
     "search": {"search"},
     "words": {"neighbours"},
@@ -101,7 +97,8 @@ async def api(ask: Ask) -> tuple[int, str]:
 
 def refused(reply: Mapping[str, Any], root: str) -> str:
     """Return the HTML of a page that says why something is not shown; `root` as in `reading`."""
-    return frame("text", [], problem(reply), title="not shown", root=root)
+    view = tag("div", tag("h1", "Not shown", class_="unseen"), problem(reply))
+    return frame("text", [], view, title="not shown", root=root)
 
 
 def _abilities(about: Mapping[str, Any]) -> set[str]:
@@ -165,20 +162,13 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         action="./", method="get",
     )  # fmt: skip
     form = tag("div", form, _analogy(params, str(name), pair))
-    # a map, or a hint where nothing is asked
-    mapped = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
-    if mapped and params.get("map"):
-        return tag("div", form, await map_view(params, ask, str(name if name in mapped else mapped[0])))
+    has_map = any(one["name"] == name and "map" in one["can"] for one in about["artifacts"])
     # what a word can be
     if not asked:
         hint = "Enter a word to see which words are used in similar ways in your texts. "
         hint += "Words can be added and subtracted: king - man + woman."
-        link = tag(
-            "a",
-            "Show the most frequent words on a map",
-            href=url(tab="words", map=1, words=name, index=params.get("index")),
-        )
-        empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if name in mapped else None, class_="empty")
+        link = tag("a", "Show the most frequent words on a map", href=_map_of(str(name)))
+        empty = tag("div", tag("p", hint, class_="lead"), tag("p", link) if has_map else None, class_="empty")
         return tag("div", form, empty)
     # the nearest words, and those that are not known
     status, found = await ask("/search", {"index": str(name), "q": asked, "k": str(_NEIGHBOURS), "format": "json"})
@@ -192,7 +182,28 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         "table", tag("caption", tag("bdi", f"words nearest to {asked[:200]}")), head, tag("tbody", rows), class_="words"
     )
     nothing = (found.get("nothing") or {}).get("message", "nothing was found")
-    return tag("div", form, unknown, table if rows else tag("div", tag("p", nothing), class_="empty"))
+    words = [*pair, found["hits"][0]["word"]] if rows and all(pair) and not params.get("word", "").strip() else [asked]
+    on_map = _on_map(str(name), words) if has_map else None
+    return tag("div", form, unknown, on_map, table if rows else tag("div", tag("p", nothing), class_="empty"))
+
+
+def _map_of(words: str) -> str:
+    """Return the address of the map of a words artifact, from the words tab on."""
+    return f"./map/{quote(words, safe='')}"
+
+
+def _on_map(words: str, shown: Sequence[str]) -> Inner:
+    """Return the link of the words tab to the map: to one word, or to the four words of an analogy; of an expression none."""
+    if len(shown) == len(_ANALOGY) + 1:
+        to, label = (
+            url(_map_of(words), **dict(zip((*_ANALOGY, "d"), shown, strict=True))),
+            "Draw this analogy on the map",
+        )
+    elif len(shown[0].split()) == 1:
+        to, label = f"{_map_of(words)}#{quote(shown[0].encode('utf-8', 'replace'))}", f"Show {shown[0][:60]} on the map"
+    else:
+        return None
+    return tag("p", tag("a", tag("bdi", label), href=to))
 
 
 def _analogy(params: Mapping[str, str], words: str, pair: Sequence[str]) -> Markup:
@@ -305,61 +316,6 @@ def _brought(facts: Mapping[str, Any]) -> dict[str, str]:
 def _titled(title: str, items: Mapping[str, str]) -> Inner:
     """Return a heading with names and values, or nothing without values."""
     return [tag("h3", title), definitions(items)] if items else None
-
-
-async def map_view(params: Mapping[str, str], ask: Any, words: str) -> Markup:
-    """Return the HTML of the map of words: a drawing of the most frequent words, and the words in groups."""
-    layout = "pca" if params.get("map") == "pca" else "auto"
-    status, found = await ask("/map", {"words": words, "layout": layout})
-    if status != 200:
-        return problem(found)
-    points, kept = found["points"], found["neighbours_kept"]
-    title = f"The {len(points)} most frequent words of “{words}”"
-    said = f"layout by {found['layout'].upper()}. Of the nearest neighbours of a word, {kept:.0%} are also nearest on the map."
-    install = found["install"] and tag(
-        "p",
-        "The UMAP layout keeps more neighbours near each other. To install UMAP: ",
-        tag("code", found["install"]),
-        class_="hint",
-    )
-    index = params.get("index")
-    groups = [
-        tag("section", tag("h2", tag("span", "●", class_=f"g{number}", aria_hidden="true"), " ", tag("bdi", ", ".join(names))),
-            tag("p", _links([one["word"] for one in points if one["group"] == number], words, index)))
-        for number, names in enumerate(found["groups"])
-    ]  # fmt: skip
-    drawing = tag("div", _drawing(points, title), class_="scroll", tabindex="0", role="region", aria_label="Map")
-    listed = tag("details", tag("summary", "All words in groups, as links"), groups, class_="groups")
-    return tag("figure", tag("figcaption", tag("bdi", title), ", ", said), install, drawing, listed)
-
-
-def _links(shown: Sequence[str], words: str, index: str | None) -> Inner:
-    """Return links to words of the map in its view."""
-    links: list[Inner] = [
-        [tag("a", tag("bdi", one[:60]), href=url(tab="words", word=one, words=words, index=index)), " "]
-        for one in shown[:_COMMON]
-    ]
-    return [*links, f"and {len(shown) - _COMMON} more" if len(shown) > _COMMON else None]
-
-
-def _drawing(points: Sequence[Mapping[str, Any]], title: str) -> Markup:
-    """Draw the view of the map of words as SVG: points, with the names of words that have room."""
-    scale = _WIDTH - 2 * _MARGIN  # of both axes, so that distances mean the same everywhere
-    top = min(one["y"] for one in points)
-    height = max(_LOWEST, 2 * _MARGIN + scale * (max(one["y"] for one in points) - top))
-    dots, names, taken = list[Markup](), list[Markup](), list[tuple[float, float, float]]()
-    for one in points:
-        x, y = _MARGIN + scale * one["x"], _MARGIN + scale * (one["y"] - top)
-        dots.append(tag("circle", cx=f"{x:.0f}", cy=f"{y:.0f}", r="3", class_=f"g{one['group']}"))
-        long = min(len(one["word"]), 24) * _LETTER[0]
-        left = x - 6 - long if x + 6 + long > _WIDTH else x + 6
-        if all(abs(y - other) >= _LETTER[1] or left > right or left + long < begin for begin, right, other in taken):
-            taken.append((left, left + long, y))
-            names.append(tag("text", one["word"][:24], x=f"{left:.0f}", y=f"{y + 5:.0f}"))
-    return tag(
-        "svg", tag("title", f"{title} as a drawing; the groups below contain the same words"), tag("g", dots), tag("g", names),
-        viewBox=f"0 0 {_WIDTH} {height:.0f}", role="img", class_="map",
-    )  # fmt: skip
 
 
 async def findings(ask: Any, name: str) -> Markup:
