@@ -291,13 +291,13 @@ class HashCache:
 
     @cached_property
     def _known(self) -> sqlite3.Connection:
-        """The database of hashes, opened to be read."""
-        return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
+        """The database of hashes, opened to be read; the thread that drops a cache, and closes it, may be another one."""
+        where = f"{self._path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(where, uri=True, timeout=1.0, check_same_thread=False)
 
     def __del__(self) -> None:
         """Close the database, where `save` has not: since Python 3.13 an open one is a warning."""
-        with suppress(sqlite3.Error):  # of another thread
-            self._close()
+        self._close()
 
     def _close(self) -> None:
         if "_known" in self.__dict__:
