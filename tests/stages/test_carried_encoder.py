@@ -176,7 +176,7 @@ def test_what_the_encoder_has_may_be_said_and_the_machine_is_free(carried, tmp_p
 def test_an_index_without_an_encoder_is_refused_with_the_next_step(cli, tmp_path, built, trained):
     wordpipe.index(built / "corpus", output=tmp_path / "lexical")
     found = cli("embed", tmp_path / "lexical", built / "corpus", "-o", tmp_path / "n")
-    assert found.code == 2
+    assert found.code == 4
     assert "the index does not contain a text encoder; got an index of words alone" in " ".join(found.err.split())
     assert "hint: give a model or words, or an index of embedded texts" in " ".join(found.err.split())
     found = cli("embed", trained("word-index"), built / "corpus", "-o", tmp_path / "n")

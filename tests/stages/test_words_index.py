@@ -95,7 +95,7 @@ def test_commands_for_vectors_say_that_there_are_none(command, index, cli, here)
     assert [*here.iterdir()] == []
 
 
-@pytest.mark.parametrize("command", [["cluster", "{}", "-o", "x"], ["embed", "{}", "{}", "-o", "x"]])
+@pytest.mark.parametrize("command", [["cluster", "{}", "-o", "x"], ["tokenize", "{}", "-o", "x"]])
 def test_other_commands_refuse_it_by_its_kind(command, index, cli, here):
     found = cli(*(one.format(index) for one in command))
     assert found.code == 4

@@ -134,14 +134,14 @@ def bundled_settings(index: Artifact, given: EmbedSettings) -> EmbedSettings:
     """Return settings of `embed` with the encoder that an index carries: its own, and of a run those that are given.
 
     Raises:
-        ConfigError: the index carries no encoder, or a setting that is given is not the encoder's.
-        ArtifactError: its facts cannot be read.
+        ArtifactError: the index carries no encoder, or one that cannot be read.
+        ConfigError: a setting that is given is not the encoder's.
     """
     if not index.names(ENCODER):
         got, hint = "an index of words alone, without vectors", "give a model or words, or an index of embedded texts"
         if index.manifest.facts.get("of") == "words":
             got, hint = "an index of word vectors", "give the words that the index was made of"
-        raise ConfigError("the index does not contain a text encoder", where=index.path, got=got, hint=hint)
+        raise ArtifactError("the index does not contain a text encoder", where=index.path, got=got, hint=hint)
     with index.damage_of(ENCODER + ENCODER_FILE, "the encoder cannot be read"):
         about = load_facts(index.read(ENCODER + ENCODER_FILE))
         own = EmbedSettings.make(about["settings"])

@@ -145,7 +145,7 @@ class Job:
         target: Path | None = None,
     ) -> None:
         self.kind, self.output, self.settings, self.run = kind, output, settings, run
-        self._asked = settings  # the recipe is theirs where an input decides others, which `settings` then has
+        self.asked: Settings | None = None  # of which the recipe is, where an input decides others of `settings`
         self.target = output if target is None else target
         self.inputs: list[InputEntry] = []
         self.counts: dict[str, int] = {}
@@ -231,7 +231,7 @@ class Job:
     @property
     def recipe(self) -> str:
         """The hash of command, settings and inputs. Complete once all inputs are known."""
-        return recipe_of(self.kind, self._asked.recipe_body(), self.inputs)
+        return recipe_of(self.kind, (self.asked or self.settings).recipe_body(), self.inputs)
 
     @property
     def partial(self) -> Path:

@@ -125,7 +125,8 @@ def embed(
         # Inputs: the encoder and the corpus.
         origin = job.open_input(encoder, ["model", "words", "index"])
         if origin.kind == "index":
-            job.settings = chosen = bundled_settings(origin, chosen)
+            job.asked, job.settings = chosen, bundled_settings(origin, chosen)
+            chosen = job.settings
             job.is_usual = False  # estimates go by the size of a model or words
         # Each thread of a static encoder, or of words, has a shard of its own.
         own = job.threads if is_transformer(origin) else 1
