@@ -30,7 +30,21 @@ if TYPE_CHECKING:
 
 Check = TypeVar("Check", bound=Callable[[Any], None])
 _MAX_SHOWN_BOUND = 100_000  # a larger bound says nothing to a reader of help; it is still checked
-_SHORT = Repr()
+
+
+class _Short(Repr):
+    """Short texts of values. Python prints no integer of more than 4,300 digits; its own words for one vary by version."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an integer in decimal digits, or that it has too many."""
+        try:
+            str(x)
+        except ValueError:
+            return "a number with thousands of digits"
+        return super().repr_int(x, level)
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 
@@ -40,10 +54,7 @@ def shown_value(value: Any) -> str:
     >>> shown_value("a" * 1000), shown_value({"a": [[[1]]]})
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaa'", "{'a': [[[1]]]}")
     """
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # Python prints no integer of more than 4,300 digits
-        return "a number with thousands of digits"
+    return _SHORT.repr(value)
 
 
 @dataclass(frozen=True)
