@@ -1,5 +1,6 @@
 """Settings: one definition, checked, with errors that name the value and the bound."""
 
+from inspect import get_annotations
 from itertools import combinations
 from typing import Literal
 
@@ -75,7 +76,7 @@ def test_the_defaults_of_every_command_are_valid_json(command):
 def doubled(cls: type[Settings]) -> set[str]:
     """Names of fields and checks that two parts of a class share: the first check alone is called, in silence."""
     parts = [base for base in cls.__mro__ if issubclass(base, Settings) and base is not Settings]
-    own = {part: {*vars(part).get("__annotations__", ()), *vars(part)} for part in parts}
+    own = {part: {*get_annotations(part), *vars(part)} for part in parts}
     names = {*cls.model_fields, *cls._checks}
     return {
         name
