@@ -69,7 +69,7 @@ def test_the_walk_of_a_command(built):
     ("command", "most"),
     [
         ("train mlm {built}/tokens -o {new}/model --preset tiny --steps 2", 83),
-        pytest.param("query {built}/words water", 75, marks=pytest.mark.slow),
+        pytest.param("query {built}/words water", 76, marks=pytest.mark.slow),
         ("query {built}/index water", 91),
     ],
     ids=["train", "words", "index"],
