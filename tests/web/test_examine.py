@@ -117,11 +117,13 @@ def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(servi
     begun = threading.Event()
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.01)
     monkeypatch.setattr(examine, "map_of_texts", lambda *_: begun.wait(20) and 1 / 0)
-    waiting = client.get("/map/index")
+    waiting = client.get("/map/index", params={"q": "salt"})
     begun.set()
-    assert (waiting.status_code, waiting.headers["Refresh"]) == (503, "2")
-    assert "not ready" in waiting.text
-    assert "this page asks again by itself" in waiting.text
+    assert (waiting.status_code, waiting.headers.get("Refresh")) == (503, "2"), waiting.text
+    assert "is being made" in waiting.text
+    assert 'href="../map/index?q=salt"' in waiting.text  # without a browser that refreshes
+    for page in (refused, waiting):
+        assert 'href="../?tab=about' in page.text  # its menu
 
 
 def test_a_map_is_made_once(client, monkeypatch):

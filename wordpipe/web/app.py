@@ -158,8 +158,10 @@ class Application:
             found = json.loads(bytes(reply.body))
             if reply.status_code == 503:
                 headers["Refresh"] = "2"
-                found["error"] |= {"message": found["error"]["what"], "hint": "this page asks again by itself"}
-            text = self._page.refused(found, "../")
+                params = dict(request.query_params)
+                text = await self._page.being_made(params, request.path_params["name"], self._asker(request), "../")
+            else:
+                text = await self._page.refused(found, self._asker(request), "../")
             return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
 
     async def static(self, request: Request) -> Response:

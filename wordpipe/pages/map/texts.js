@@ -312,7 +312,20 @@ function startTexts() {
     showFew(seen, `${seen.length.toLocaleString("en")} texts in view`);
   });
   const asked = new URLSearchParams(location.search).get("q");
+  keepList(asked ?? "");
   if (!asked) return;
   wanted.value = asked;
   lightAnswers(0, true);
+}
+
+// Back to the list of answers as it was, with filters and order, where this tab had it: the address of the map has the question alone.
+function keepList(asked) {
+  if (!SERVER) return;
+  try {
+    const { search } = JSON.parse(sessionStorage.getItem("list")) ?? {}, given = new URLSearchParams(search);
+    if (!search || (given.get("q") ?? "") !== asked || (given.get("index") ?? TEXTS.index) !== TEXTS.index) return;
+    document.getElementById("back").href = new URL(`./${search}`, SERVER).href;
+  } catch {
+    // a browser may refuse to keep anything; then the link stays as it is
+  }
 }

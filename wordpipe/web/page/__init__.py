@@ -6,6 +6,6 @@ from wordpipe.lazy import face
 
 if TYPE_CHECKING:
     from wordpipe.web.page.static_files import StaticFile, static
-    from wordpipe.web.page.views import api, home, reading, refused
+    from wordpipe.web.page.views import api, being_made, home, reading, refused
 else:
     __getattr__, __dir__ = face(__name__, __file__)

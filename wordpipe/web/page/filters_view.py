@@ -18,6 +18,7 @@ MATCHES = "The numbers count only texts that contain a word of the query. "
 ANY_OF = "Of one field, texts with any of the chosen values are shown."
 KEPT = (
     "q",
+    "prefix",
     "similar",
     "similar_id",
     "index",
@@ -86,10 +87,7 @@ def _said(value: Any) -> str:
 
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
-    kept = {
-        name: params.get(name)
-        for name in ("q", "similar", "similar_id", "index", "mix", "docs", "sort", "where", *WEIGHED)
-    }
+    kept = {name: params.get(name) for name in KEPT if name != "f"}
     # a group for each field that is worth a choice
     groups = []
     columns = [one for one in facets["columns"] if one["name"] not in OURS] if facets else []

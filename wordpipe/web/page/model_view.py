@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wordpipe.web.page.parts import Inner, Markup, options, over_texts, problem, share_row, tag, text_form, url
+from wordpipe.web.page.parts import Inner, Markup, kept_of, options, over_texts, problem, share_row, tag, text_form, url
 
 _CANDIDATES = 8
 _TOKENS = 32  # of the table's rows and columns
@@ -28,7 +28,7 @@ async def model_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     able = [one for one in _DOES if any(one in artifact["can"] for artifact in about["artifacts"])]
     asked = [params.get("do"), *(one for one in able if params.get(one, "").strip()), *able]
     do = next(one for one in asked if one in able)
-    kept = {"index": params.get("index"), "q": params.get("q")}
+    kept = kept_of(params)
     links = [
         tag("a", _DOES[one], href=url(tab="model", do=one, **kept), aria_current="page" if one == do else None)
         for one in able

@@ -12,6 +12,18 @@ _VOID = {"input", "meta", "link", "br"}
 _MOST = 60  # counts or settings in a list
 _MARKED = 10_000  # the least number with a mark of thousands
 _LONGEST = 2_000  # characters of a text within an element
+_WAY_BACK = (
+    "mix",
+    "docs",
+    "sort",
+    "where",
+    "f",
+    "prefix",
+    "newer_better",
+    "half_life",
+    "boost",
+    "exact",
+)  # as in state.js
 
 
 class Markup(str):
@@ -64,6 +76,16 @@ def url(path: str = "./", /, **params: Any) -> str:
 def hidden(**fields: str | None) -> Inner:
     """Return hidden fields of a form; empty ones are left out."""
     return [tag("input", type="hidden", name=name, value=value) for name, value in fields.items() if value]
+
+
+def way_back(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the address of a text keeps of the list of answers: filters, order, and how was searched."""
+    return {name: params.get(name) for name in _WAY_BACK}
+
+
+def kept_of(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return what links and forms of the page keep of the list of answers: question, index, filters, order."""
+    return {"q": params.get("q"), "index": params.get("index"), **way_back(params)}
 
 
 def options(name: str, choices: Sequence[tuple[str, str]], chosen: str, label: str) -> Markup:
@@ -122,7 +144,7 @@ def text_form(
     text = params.get(ability, "")[:10_000]
     field = tag("textarea", text, id=ability, name=ability, rows=2, spellcheck="false", maxlength=10_000)
     return tag(
-        "form", hidden(tab="model", do=ability, index=params.get("index"), q=params.get("q")),
+        "form", hidden(tab="model", do=ability, **kept_of(params)),
         tag("label", label, for_=ability), field,
         tag("div", artifact_choice(f"{ability}_by", about, [ability], params.get(f"{ability}_by"), "model"), more,
             tag("button", button, type="submit", title="Ctrl+Enter", aria_keyshortcuts="Control+Enter"), class_="options"),

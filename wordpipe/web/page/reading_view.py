@@ -10,11 +10,10 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
-from wordpipe.web.page.parts import Inner, Markup, marks, over_texts, problem, prose, tag, url
+from wordpipe.web.page.parts import Inner, Markup, marks, over_texts, problem, prose, tag, url, way_back
 from wordpipe.wording import place_of_hit
 
 _PART = 100_000  # characters of a text
-_WAY_BACK = ("mix", "docs", "sort", "where", "f", "newer_better", "half_life", "boost", "exact")  # as in state.js
 _LED_TO = 60  # characters of the text that a link leads to
 _LIKE = 5  # similar texts, each of another document
 _ASKED = 40  # similar rows among which these are
@@ -36,11 +35,6 @@ def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = ".
         "" if own in (".", "..") else quote(own.encode("utf-8", "replace"), safe="")
     )  # browsers take dots for folders
     return url(f"{root}text/{name}", row=str(row["row"]), index=index, q=asked, **more)
-
-
-def way_back(params: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the address of a text keeps of the list of answers: filters, order, and how was searched."""
-    return {name: params.get(name) for name in _WAY_BACK}
 
 
 async def reading_view(

@@ -1,8 +1,9 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
-Its parameters are `q`, or `similar` (a row), or `similar_id` (the id of a record); `index`, `k`, `mix` (auto, or 0, words
-alone, to 10, vectors alone), `docs` (1: one row of each document), `sort` (a field, or `FIELD:desc`), `where` (a condition),
-`f`: chosen values and ranges as JSON, [["lang", "de"], ["year", [1990, null]], …], of which those of one column are
+Its parameters are `q` (with `prefix=1`, its last word may be a beginning), or `similar` (a row), or `similar_id` (the id of
+a record); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1: one row of each document), `sort`
+(a field, or `FIELD:desc`), `where` (a condition), `f`: chosen values and ranges as JSON,
+[["lang", "de"], ["year", [1990, null]], …], of which those of one column are
 alternatives; and what weighs the rows, `newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`.
 The script knows the same.
 """
@@ -74,8 +75,9 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     chosen = read_chosen(params.get("f", ""))
     narrowed = {"where": params.get("where", ""), "f": json.dumps(chosen, ensure_ascii=False) if chosen else ""}
     asked = params.get("q", "").strip()
+    begun = "1" if asked and params.get("prefix") == "1" else "0"
     liked = params.get("similar") or params.get("similar_id")
-    counted = {} if liked or params.get("mix") == "10" else {"q": asked}
+    counted = {} if liked or params.get("mix") == "10" else {"q": asked, "prefix": begun}
     listed = {"index": name, "values": str(_VALUES), **counted}
     status, facets = await ask("/facets", {**listed, **narrowed})
     fields_status, fields = (
@@ -126,6 +128,7 @@ async def _hits(
         ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
         order = {"sort": params["sort"]} if params.get("sort") else ranked
         mix = {"passage": str(PASSAGE), "per_document": per_document, **order, "q": asked}
+        mix["prefix"] = "1" if asked and params.get("prefix") == "1" else "0"
     status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
@@ -365,6 +368,8 @@ def _form(
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             options("sort", _orders(columns if has_words else (), params.get("sort", "")), params.get("sort", ""), "order"),
+            tag("span", "only texts that have the words", class_="hint order-note",
+                hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",

@@ -20,6 +20,7 @@ from wordpipe.web.page.parts import (
     definitions,
     hidden,
     index_on_map,
+    kept_of,
     over_texts,
     problem,
     share_bar,
@@ -61,7 +62,7 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     tab = wanted if wanted in able else able[0]
     views = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
     view = await views[tab](params, ask, about)
-    facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
+    facts = {"version": about["version"], "asked": params.get("q", ""), "kept": kept_of(params)}
     return frame(tab, able, view, mapped=index_on_map(about, params.get("index")), **facts)
 
 
@@ -79,7 +80,7 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
         return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"), root=root)
     status, title, row, view = await reading_view(record_id, params, ask, about, root)
     able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
-    facts = {"version": about["version"], "index": params.get("index"), "asked": params.get("q", "")}
+    facts = {"version": about["version"], "asked": params.get("q", ""), "kept": kept_of(params)}
     mapped = index_on_map(about, params.get("index"))
     return status, frame("text", able, view, title=title, root=root, mapped=mapped, row=row, **facts)
 
@@ -95,10 +96,44 @@ async def api(ask: Ask) -> tuple[int, str]:
     return 200, frame("api", able, api_view(document), title="HTTP API", mapped=mapped, version=about["version"])
 
 
-def refused(reply: Mapping[str, Any], root: str) -> str:
-    """Return the HTML of a page that says why something is not shown; `root` as in `reading`."""
+async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
+    """Return the HTML of a page, with its menu, that says why something is not shown; `root` as in `reading`."""
     view = tag("div", tag("h1", "Not shown", class_="unseen"), problem(reply))
-    return frame("text", [], view, title="not shown", root=root)
+    return await _beside_menu(view, "not shown", {}, ask, root)
+
+
+async def being_made(params: Mapping[str, str], index: str, ask: Ask, root: str) -> str:
+    """Return the HTML of the page, with its menu, that stands for a map of texts or words until that map is made.
+
+    Args:
+        params: of the URL, which the link to ask again keeps.
+        index: of the texts, or the words.
+        ask: gives the JSON of the endpoints.
+        root: as in `reading`.
+    """
+    again = tag("a", "ask again", href=url(f"{root}map/{quote(index, safe='')}", **params))
+    said = tag("p", "The map of ", tag("bdi", index[:200]), " is being made.", class_="lead")
+    view = tag(
+        "div",
+        tag("h1", "Map", class_="unseen"),
+        said,
+        tag("p", "This page asks again by itself; you can also ", again, ".", class_="hint"),
+        role="status",
+    )
+    return await _beside_menu(view, "Map", {**params, "index": index}, ask, root)
+
+
+async def _beside_menu(view: Markup, title: str, params: Mapping[str, str], ask: Ask, root: str) -> str:
+    """Return the page around what stands for another page, with the menu where the server can list its artifacts."""
+    status, about = await ask("/about", {})
+    if status != 200:
+        return frame("text", [], view, title=title, root=root)
+    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
+    mapped, asked = index_on_map(about, params.get("index")), params.get("q", "")
+    kept = kept_of(params)
+    return frame(
+        "text", able, view, title=title, root=root, mapped=mapped, version=about["version"], asked=asked, kept=kept
+    )
 
 
 def _abilities(about: Mapping[str, Any]) -> set[str]:
@@ -108,10 +143,10 @@ def _abilities(about: Mapping[str, Any]) -> set[str]:
 
 
 def frame(
-    tab: str, able: Sequence[str], view: Markup, *, version: str = "", index: str | None = None, asked: str = "",
+    tab: str, able: Sequence[str], view: Markup, *, version: str = "", asked: str = "", kept: Mapping[str, Any] | None = None,
     title: str = "", root: str = "./", mapped: str | None = None, row: int | None = None,
 ) -> str:  # fmt: skip
-    """Return the whole page around a view; its tabs, and the link to the map of an index, keep what was asked.
+    """Return the whole page around a view; its tabs, and the link to the map of an index, keep what was asked and chosen.
 
     The page of a text is in no tab, and has a title and a heading of its own; the map marks its `row`.
     """
@@ -119,7 +154,7 @@ def frame(
     whole = f"{name} · wordpipe" if name else "wordpipe"
     links = [
         tag(
-            "a", _TABS[one], href=url(root, tab=one if one != "search" else None, q=asked, index=index),
+            "a", _TABS[one], href=url(root, tab=one if one != "search" else None, **(kept or {})),
             aria_current="page" if one == tab else None,
         )
         for one in able
@@ -156,7 +191,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     )  # fmt: skip
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
-        "form", hidden(tab="words", index=params.get("index"), q=params.get("q")),
+        "form", hidden(tab="words", **kept_of(params)),
         tag("div", label, field, button, class_="field-row"),
         tag("div", artifact_choice("words", about, ["neighbours"], name, "words from"), class_="options"),
         action="./", method="get",
@@ -174,8 +209,8 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     status, found = await ask("/search", {"index": str(name), "q": asked, "k": str(_NEIGHBOURS), "format": "json"})
     if status != 200:
         return tag("div", form, problem(found))
-    rows = [_word_row(hit, str(name), params.get("index")) for hit in found["hits"]]
-    unknown = [_unknown(word, near, str(name), params.get("index")) for word, near in found["unknown"].items()]
+    rows = [_word_row(hit, str(name), kept_of(params)) for hit in found["hits"]]
+    unknown = [_unknown(word, near, str(name), kept_of(params)) for word, near in found["unknown"].items()]
     columns = (("word", None), ("cosine", "n"), ("count", "n"))
     head = tag("thead", tag("tr", [tag("th", text, scope="col", class_=kind) for text, kind in columns]))
     table = tag(
@@ -214,16 +249,16 @@ def _analogy(params: Mapping[str, str], words: str, pair: Sequence[str]) -> Mark
         for name, value, nth in zip(_ANALOGY, pair, ("first", "second", "third"), strict=True)
     )
     return tag(
-        "form", hidden(tab="words", words=words, index=params.get("index"), q=params.get("q")),
+        "form", hidden(tab="words", words=words, **kept_of(params)),
         tag("p", first, " is to ", second, " as ", third, " is to ", tag("button", "what?", type="submit"), class_="options"),
         action="./", method="get", class_="analogy", aria_label="Analogy",
     )  # fmt: skip
 
 
-def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
+def _word_row(hit: Mapping[str, Any], words: str, kept: Mapping[str, Any]) -> Markup:
     """Return the table row of a near word: word, cosine, count."""
     count = f"{hit['count']:,}" if hit.get("count") else ""
-    to = url(tab="words", word=hit["word"], words=words, index=index)
+    to = url(tab="words", word=hit["word"], words=words, **kept)
     link = tag("a", tag("bdi", str(hit["word"])[:200]), href=to)
     return tag(
         "tr",
@@ -233,10 +268,10 @@ def _word_row(hit: Mapping[str, Any], words: str, index: str | None) -> Markup:
     )
 
 
-def _unknown(word: str, near: Sequence[str], words: str, index: str | None) -> Markup:
+def _unknown(word: str, near: Sequence[str], words: str, kept: Mapping[str, Any]) -> Markup:
     """Return the note of the words view on a word without a vector, with words of similar spelling."""
     links: list[Inner] = [
-        [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words, index=index))] for one in near
+        [" ", tag("a", tag("bdi", one), href=url(tab="words", word=one, words=words, **kept))] for one in near
     ]
     return tag(
         "p",
@@ -252,9 +287,9 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
     examined = params.get("doctor", "")
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
-    index = params.get("index")
+    kept = kept_of(params)
     parts = [
-        _artifact({**one, **reply} if status == 200 else one, health if one["name"] == examined else None, index)
+        _artifact({**one, **reply} if status == 200 else one, health if one["name"] == examined else None, kept)
         for one, (status, reply) in zip(about["artifacts"], found, strict=True)
     ]
     links = [
@@ -269,7 +304,7 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
 
-def _artifact(one: Mapping[str, Any], health: Inner, index: str | None) -> Markup:
+def _artifact(one: Mapping[str, Any], health: Inner, kept: Mapping[str, Any]) -> Markup:
     """Return the HTML of one artifact in the about tab."""
     manifest = one.get("manifest", {})
     # figures, metrics, counts and settings, as text
@@ -294,9 +329,7 @@ def _artifact(one: Mapping[str, Any], health: Inner, index: str | None) -> Marku
     ]
     if health is None and "examine" in one["can"]:
         label = f"Check the health of {one['name']}"
-        health = tag(
-            "p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], index=index) + "#doctor")
-        )
+        health = tag("p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], **kept) + "#doctor"))
     return tag(
         "section", tag("h2", tag("bdi", one["name"]), " ", tag("small", one["kind"])),
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,

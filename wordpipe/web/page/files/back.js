@@ -8,7 +8,7 @@ export function rememberOpened(results) {
     const link = event.target.closest("a[href]"), hit = link?.closest("li.hit");
     if (!hit || !link.pathname.includes("/text/") || event.ctrlKey || event.metaKey || event.shiftKey) return;
     history.replaceState({opened: hit.id}, "");
-    write({to: link.href, list: `${location.search}#${hit.id}`});
+    write({...read(), to: link.href, list: `${location.search}#${hit.id}`});
   });
 }
 
@@ -20,7 +20,7 @@ export function goBack(link) {
   const {to, list} = read();
   if (to === location.href) {  // this page of the history was opened from the list; one of the same address may not be
     history.replaceState({isFromList: true}, "");
-    write({list});
+    write({...read(), to: "", list});
   }
   const own = new URL(link.href), other = new URL(list ?? "", own.href.split("?")[0]);
   const asked = (address) => (address.searchParams.get("q") ?? "").trim();
@@ -34,6 +34,9 @@ export function goBack(link) {
     if (event.key === "Escape" && !event.isComposing) link.click();
   });
 }
+
+// The address of the list, for the page of the map, whose own address has the question alone.
+export const rememberList = () => write({...read(), search: location.search});
 
 // A browser may refuse to keep anything; then the link stays as it is.
 function read() {

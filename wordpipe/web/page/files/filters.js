@@ -9,13 +9,14 @@ export const FOUND = 20; // values that contain a text
 const ALL = 1000; // values of a field, as many as the server lists
 
 const opened = new Set(); // fields all of whose values are listed
+const finding = new Map(); // field → the text that its values are to contain
 let asked = "", places = new Map(); // field → value → its place when it was first listed, which it keeps while filters change
 
 // Fields that can be chosen from, as `/facets` gives them: values with counts, chosen ones even where no row has them now.
 // `act` has choose(field, value), range(field, from, to) and find(field, text, most) → promise of the field.
 export function drawFilters(node, found, state, act) {
   const question = JSON.stringify([state.q, state.similar, state.index, state.mix]);
-  if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map());
+  if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map()), finding.clear();
   const opened = node.dataset.drawn ? node.querySelector("details")?.open : matchMedia("(min-width: 800px)").matches;
   node.dataset.drawn = "yes";
   const old = document.activeElement?.closest?.("#filters") ? document.activeElement : null;
@@ -32,6 +33,7 @@ export function drawFilters(node, found, state, act) {
   const now = [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === old.dataset.key);
   (now ?? node.querySelector("summary")).focus();
   if (!now || now.type === "checkbox" || now.value === old.value) return;
+  if (old.classList.contains("range-end") && !old.dataset.typed) return; // it is applied, or gone from the address
   now.value = old.value; // what was typed meanwhile
   now.dispatchEvent(new Event(old.getAttribute("aria-invalid") === "true" ? "change" : "input")); // what is wrong is said again
 }
@@ -95,13 +97,13 @@ function drawMore(column, more, chosen, list, act) {
   return make("p", {}, button, left);
 }
 
-// Chosen values first, then those whose place is known, then the others, the most frequent first; those without a value last.
+// Those whose place is known, then the others, chosen ones first, then the most frequent; those without a value last.
 function inOrder(name, counts, chosen) {
   if (!places.has(name)) places.set(name, new Map());
   const known = places.get(name);
-  for (const value of counts.keys()) if (value !== null && !known.has(value)) known.set(value, known.size);
+  for (const value of [...counts.keys()].sort((one, other) => chosen.includes(other) - chosen.includes(one))) if (value !== null && !known.has(value)) known.set(value, known.size);
   const order = (value) => (value === null ? Infinity : known.get(value));
-  return [...counts].sort(([one], [other]) => chosen.includes(other) - chosen.includes(one) || (order(one) === order(other) ? 0 : order(one) - order(other)));
+  return [...counts].sort(([one], [other]) => (order(one) === order(other) ? 0 : order(one) - order(other)));
 }
 
 function drawValues(column, chosen, act) {
@@ -123,6 +125,7 @@ function drawFind(column, chosen, list, act) {
   const field = make("input", {type: "search", class: "find", "data-key": `find ${column.name}`, placeholder: "find a value", "aria-label": `find a value of ${column.name}`, autocomplete: "off", spellcheck: "false", dir: "auto"});
   field.addEventListener("input", () => {
     const mine = ++number, asked = field.value.trim();
+    finding.set(column.name, field.value);
     clearTimeout(timer);
     timer = setTimeout(async () => {
       const found = asked ? await act.find(column.name, asked, FOUND).catch(() => null) : column;
@@ -133,6 +136,10 @@ function drawFind(column, chosen, list, act) {
         ...(out > 0 ? [make("li", {class: "hint"}, `and ${out.toLocaleString("en")} more that contain it`)] : []));
     }, WAIT);
   });
+  if (finding.get(column.name)) {  // a value was ticked: the text stays, and what contains it
+    field.value = finding.get(column.name);
+    field.dispatchEvent(new Event("input"));
+  }
   return field;
 }
 
@@ -152,7 +159,11 @@ function drawRange(column, [low, high], act) {
   const said = most ? `${column.name}: most texts, ${largest.toLocaleString("en")}, from ${short(most.from)} to ${short(most.to)}` : `${column.name}: no texts`;
   const wrong = make("p", {class: "wrong", "aria-live": "polite"}), number = (value) => (isDate ? value : toNumber(value));
   const ends = [["from", low, column.least], ["to", high, column.largest]].map(([end, value, reach]) => {
-    const field = make("input", {type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : marks(value)});
+    const field = make("input", {class: "range-end", type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : marks(value)});
+    field.addEventListener("input", () => {
+      field.dataset.typed = "yes";
+      field.closest("section")?.querySelector(".enter")?.removeAttribute("hidden");
+    });
     field.addEventListener("change", choose);
     return field;
   });
@@ -161,13 +172,15 @@ function drawRange(column, [low, high], act) {
     const isTurned = read[0] !== null && read[1] !== null && read[0] > read[1];
     ends.forEach((field, at) => field.setAttribute("aria-invalid", String(at === none || (none < 0 && isTurned))));
     wrong.textContent = none >= 0 ? `${shown(ends[none].value, 30)} is no number` : isTurned ? `the range begins at ${shown(ends[0].value, 30)} and ends before it, at ${shown(ends[1].value, 30)}` : "";
-    if (!wrong.textContent) act.range(column.name, ...read);
+    if (wrong.textContent) return;
+    for (const field of ends) delete field.dataset.typed;
+    act.range(column.name, ...read);
   }
   return [
     bars.length ? make("div", {class: "bins", role: "img", "aria-label": said}, bars) : "",
     make("p", {class: "reach", "aria-hidden": "true"}, make("span", {}, text(short(column.least), 20)), make("span", {}, text(short(column.largest), 20))),
     steps(bins) ? make("p", {class: "hint"}, steps(bins)) : "",
-    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong,
+    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), make("p", {class: "hint enter", hidden: true}, "press Enter"), wrong,
   ];
 }
 

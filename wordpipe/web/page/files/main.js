@@ -1,5 +1,5 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
-import {goBack, opened, rememberOpened} from "./back.js";
+import {goBack, opened, rememberList, rememberOpened} from "./back.js";
 import {copy, get, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
 import {play} from "./play.js";
@@ -32,7 +32,7 @@ function search(view) {
   const only = view.dataset.several === "true" ? null : served; // of several the address always says which
   const welcome = view.querySelector("#welcome").content;
   const status = make("p", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
-  const order = form.elements.namedItem("sort"), head = make("div", {class: "head"}, status, order.closest("label"));
+  const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
   let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, title = "";
   let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
@@ -42,7 +42,7 @@ function search(view) {
 
   // Take a change, and ask again: at once, or when no key has come for a moment. It is a new entry of the history, or replaces one.
   function change(some, {later = false, replace = false} = {}) {
-    state = {...state, k: K, ...some};
+    state = {...state, k: K, ...("q" in some ? {begun: false} : {}), ...some};
     isNew ||= !replace;
     results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
@@ -56,7 +56,7 @@ function search(view) {
 
   // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
   function type() {
-    change({q: field.value, similar: "", weighed: weights()}, {later: true, replace: !settled});
+    change({q: field.value, begun: true, similar: "", weighed: weights(), ...(field.value.trim() && (settled || !state.q.trim()) ? {sort: ""} : {})}, {later: true, replace: !settled});
     settled = false;
     clearTimeout(settling);
     settling = setTimeout(settle, SETTLED);
@@ -84,7 +84,7 @@ function search(view) {
   async function ask() {
     giveUp.abort();
     giveUp = new AbortController();
-    const mine = ++number, {signal} = giveUp, asked = (state = {...state, begun: !settled});
+    const mine = ++number, {signal} = giveUp, asked = state;
     drawAgain = null;
     show();
     const counted = count(asked, signal, () => mine === number);
@@ -163,17 +163,19 @@ function search(view) {
     slider?.(state.mix);
     order.value = state.sort;
     order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
+    note.hidden = !state.sort || !state.q.trim() || Boolean(state.similar);
     order.closest("label").hidden = Boolean(state.similar) || order.options.length < 2;
     const hadChip = chips.contains(document.activeElement);
     chips.replaceChildren(...drawChips(state, {choose, condition: (where) => change({where})}));
     if (hadChip) (chips.querySelector("button") ?? field).focus();
     // the other tabs keep the question, so that one comes back to it
     for (const link of document.querySelectorAll("header nav a")) {
-      const [path, query] = link.getAttribute("href").split("?"), given = new URLSearchParams(query);
-      if (state.q) given.set("q", state.q);
-      else given.delete("q");
+      const [path, query] = link.getAttribute("href").split("?"), own = new URLSearchParams(query), given = new URLSearchParams(state.q ? {q: state.q} : {});
+      if (!path.includes("map/")) for (const [name, value] of new URLSearchParams(url({...state, similar: "", k: K}, only).split("?")[1])) given.set(name, value);
+      for (const name of ["tab", "index"]) if (own.has(name)) given.set(name, own.get(name));
       link.setAttribute("href", given.size ? `${path}?${given}` : path);
     }
+    rememberList();
     document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
   }
 
@@ -305,7 +307,7 @@ function search(view) {
     event.preventDefault();
     field.focus();
     field.value = link.textContent;
-    change({q: field.value, similar: ""});
+    change({q: field.value, similar: "", sort: ""});
   });
   field.addEventListener("input", type);
   field.addEventListener("blur", settle);
@@ -353,9 +355,14 @@ function skip(event) {
 
 // Paper says what is on it, the day, and the address.
 function signPaper() {
-  const line = make("p", {class: "paper"});
+  const line = make("p", {class: "paper"}), asked = make("p", {class: "paper asked", dir: "auto"});
+  document.querySelector(".search")?.before(asked);
   document.querySelector("footer").before(line);
-  addEventListener("beforeprint", () => (line.textContent = [document.title, new Date().toLocaleDateString("sv"), location.href].join(" · ")));
+  addEventListener("beforeprint", () => {
+    const state = read(location.search), order = document.querySelector(".search select[name=sort]");
+    asked.textContent = order ? state.q.trim() : ""; // whole, where the field cuts it
+    line.textContent = [order && !state.similar ? `order: ${order.selectedOptions[0].textContent}` : document.title, new Date().toLocaleDateString("sv"), location.href].join(" · ");
+  });
 }
 
 // The link to a text is copied, so that one stays where one reads.

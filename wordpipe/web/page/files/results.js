@@ -205,12 +205,13 @@ export function walkByKeys(field, list) {
     const at = document.activeElement;
     const typing = at?.matches?.("input:not([type=checkbox], [type=range]), textarea, select");
     const inHits = at?.closest?.("li.hit");
-    if (event.key === "/" && !typing) field.focus(), field.select();
+    const isWhole = at === field && field.value && field.selectionStart === 0 && field.selectionEnd === field.value.length;
+    if (event.key === "/" && (!typing || isWhole)) field.focus(), field.select(); // of a whole selected question nothing is replaced
     else if (event.key === "ArrowDown" && (at === field || inHits)) move(1);
     else if (event.key === "ArrowUp" && inHits) move(-1);
     else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
-    else if (event.key === "Escape" && inHits) field.focus();
     else if (event.key === "Escape" && at === field) field.blur();
+    else if (event.key === "Escape") field.focus();
     else return;
     event.preventDefault();
   });

@@ -1,4 +1,4 @@
-// What is asked, as it stands in the URL: q, or similar (a row) or similar_id (of a record), index, k, mix, docs, sort, where, f, and what weighs the rows (newer_better,
+// What is asked, as it stands in the URL: q (prefix: its last word may be a beginning), or similar (a row) or similar_id (of a record), index, k, mix, docs, sort, where, f, and what weighs the rows (newer_better,
 // half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
@@ -13,7 +13,7 @@ export function read(search) {
     q: given.get("q") ?? "", similar: given.get("similar_id") ? `${ID}${given.get("similar_id")}` : given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
     docs: given.get("docs") === "1", sort: given.get("sort") ?? "", where: given.get("where") ?? "", f: chosen(given.get("f")),
-    begun: false, // the last word is still being typed, and may be the beginning of a longer one
+    begun: given.get("prefix") === "1", // the last word may be the beginning of a longer one: no Enter said that it is finished
     weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
   };
 }
@@ -37,6 +37,7 @@ export function url(state, only) {
   if (state.similar.startsWith(ID)) given.set("similar_id", state.similar.slice(ID.length));
   else if (state.similar) given.set("similar", state.similar);
   if (state.q) given.set("q", state.q); // beside what is similar the way back
+  if (state.begun && state.q.trim()) given.set("prefix", "1");
   if (state.index && state.index !== only) given.set("index", state.index);
   if (state.k !== K) given.set("k", state.k);
   if (state.mix !== "auto") given.set("mix", state.mix);
@@ -86,7 +87,7 @@ export function textUrl(hit, state) {
   const own = String(hit.id ?? ""), name = own === "." || own === ".." ? "" : encodeURIComponent(own.toWellFormed?.() ?? own);
   const given = new URLSearchParams({row: hit.row, index: hit.index ?? state.index});
   if (state.q.trim()) given.set("q", state.q.trim());
-  const way = {mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", ...state.weighed};
+  const way = {mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", prefix: state.begun ? 1 : "", ...state.weighed};
   for (const [name, value] of Object.entries(way)) if (value) given.set(name, value);
   return `./text/${name}?${given}`;
 }

@@ -37,6 +37,7 @@ export function drawWhy(hit) {
   const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
   return make(
     "div", {class: "why"},
+    make("p", {class: "hint"}, "●●●● is as strong as the strongest answer, ●○○○ a quarter of it; a less related answer has at most two dots."),
     sides.map(([side, share, rows]) =>
       make(
         "table", {}, make("caption", {}, side, " ", make("b", {}, number(share))),
