@@ -282,10 +282,10 @@ def serving() -> str:
     )
     text = (
         f"{index['n']:,} rows of width {index['dim']} ({index['type']}; fields: {found['facets_n']:,} rows), "
-        f"{found['clients']} clients that each send one query after the other, on the cores of the server and of other work: "
-        f"before the loads {found['now']['hybrid']['load_before']:.0f} processes wanted to run. Processor time is that of the "
-        f"server for an answer; all figures are medians of {found['rounds']} rounds, in which the version before vectors were "
-        f"searched as they are stored took its turns. The memory was "
+        f"{found['clients']} clients that each send one query after the other, on the cores of the server and of other work "
+        f"(load before: {found['now']['hybrid']['load_before']:.1f}). Processor time is that of the "
+        f"server for an answer; all figures are medians of {found['rounds']} rounds, in which the version before vectors and "
+        f"words were searched at the same time took its turns. The memory was "
         f"{memory['before_bytes'] / 1e9:.2f} GB before and {memory['after_bytes'] / 1e9:.2f} GB after "
         f"{memory['requests']:,} more requests of three kinds. Then the server got {hostile['requests']:,} hostile requests "
         f"(damaged bodies, headers, paths), {hostile['requests_per_s']:.0f} a second, while {hostile['slow_clients']} "

@@ -98,7 +98,7 @@ def test_the_command_line_reads_minus_words_and_says_what_it_corrected(index, cl
     signs = cli("query", index, '"progress bar"', "--exact", "--json")
     assert {json.loads(line)["id"] for line in signs.out.splitlines()} == {"a1", "a2"}
     nothing = cli("query", index, "+water +kubernetes")
-    assert "no row fulfils all operators of the query" in nothing.err
+    assert "no row has what the quotes and signs of the query ask for" in nothing.err
 
 
 def test_an_unfinished_word_finds_what_it_may_become(index):
@@ -209,7 +209,7 @@ def test_operators_hold_in_every_mode(built):
             assert all("the sea" in " ".join(f"{hit['title']}\n{hit['text']}".lower().split()) for hit in hits)
         error = opened.nothing_found(QueryOptions(), "+qxqxqx sea")
         assert isinstance(error, NothingFound)
-        assert "no row fulfils all operators" in str(error)
+        assert "no row has what the quotes and signs of the query ask for" in str(error)
         explained = opened.query("sea +water", 3, mode="hybrid", explain=True)
         assert all("lexical" in hit["explain"] or "dense" in hit["explain"] for hit in explained)
         plain, again = opened.query_all(["sea water", "sea -qxqxqx water"], 5)
@@ -256,7 +256,7 @@ def test_an_unfinished_id_and_a_field_as_it_is_shown_and_operators_that_leave_al
         assert found.remarks == ["no record has the id ops-47; these ids begin so; --exact searches for the words"]
     said = cli("query", tmp_path / "index", "pump -users")
     assert said.code == 1
-    assert "the only row with the words of the query does not fulfil its operators" in said.err
+    assert "the only row with the words of the query does not have what its quotes and signs ask for" in said.err
     shown = cli("query", tmp_path / "index", "pump", "--sort", "price:desc", "--format", "plain").out
     assert "price 20" in shown
 

@@ -155,10 +155,10 @@ def test_a_range_of_the_address_narrows_and_is_taken_back(client):
 
 def test_a_remark_offers_what_the_page_has(client):
     page = get(client, index="records", q="r-5")
-    assert "this is the record with the id r-5; an exact search searches for the words" in page.text
+    assert "this is the record with the id r-5; a plain search searches for the words" in page.text
     (link,) = [one["href"] for one in page.all("a") if "exact=1" in one.get("href", "")]
     again = Parsed(client.get(link.removeprefix(".")).text)
-    assert "an exact search" not in again.text
+    assert "a plain search" not in again.text
     assert not again.all("input", name="exact")
     assert "10 of 40 answers" in get(client, index="records", where="year > 0").text
 

@@ -345,7 +345,7 @@ class OpenTextIndex(OpenIndex):
             return NothingFound(what, hint=hint)
         # The operators of the query allow no row, or none that has its words.
         if asked.strip() and (why := self._left_out(asked, options)):
-            hint = "leave out an operator; --exact searches for the words without operators"
+            hint = "leave out the quotes or a sign (+, -, field:); --exact searches for the words alone"
             return NothingFound(f"nothing was found: {why}", hint=hint)
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self.mode(options), self.allowed(options)
@@ -376,14 +376,13 @@ class OpenTextIndex(OpenIndex):
         if asked.rows is None:
             return ""
         if not asked.rows.any():
-            return "no row fulfils all operators of the query"
+            return "no row has what the quotes and signs of the query ask for"
         held_N = rows_holding(self.lexical_of(asked), asked)
         if held_N is None or (held_N & asked.rows).any():
             return ""
         rows = "the only row" if held_N.sum() == 1 else f"none of the {held_N.sum():,} rows"
-        return (
-            f"{rows} with the words of the query {'does not fulfil' if held_N.sum() == 1 else 'fulfils'} its operators"
-        )
+        has = "does not have" if held_N.sum() == 1 else "has"
+        return f"{rows} with the words of the query {has} what its quotes and signs ask for"
 
     def mode(self, options: QueryOptions) -> SearchMode:
         """Return the mode of queries whose words all have vectors."""

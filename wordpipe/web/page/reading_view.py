@@ -144,6 +144,7 @@ def _facts(found: Mapping[str, Any]) -> Markup:
         if value is not None
     ]
     place = place_of_hit({**found, "anchor": found.get("anchor") if found.get("place") else None})
+    place = re.sub(r"\A(?:\.\./)+", "", place or "")  # as in the list of answers
     return tag(
         "p", tag("bdi", place, class_="place") if place else None, [tag("bdi", one, class_="field") for one in shown],
         class_="about",

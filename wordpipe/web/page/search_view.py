@@ -219,7 +219,7 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
 def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
     before, parameter, after = remark.partition("exact=1")
-    link = tag("a", "an exact search", href=url(**{**kept, "exact": "1"})) if parameter else None
+    link = tag("a", "a plain search", href=url(**{**kept, "exact": "1"})) if parameter else None
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
 
 

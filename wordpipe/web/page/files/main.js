@@ -262,14 +262,14 @@ function search(view) {
 
   // How many answers a file has, of so many; 0: it is not known of how many.
   function exportOf(all) {
-    return all > most ? `export the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : all ? `export all ${all.toLocaleString("en")}` : `export up to ${most.toLocaleString("en")}`;
+    return all > most ? `export the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : all ? `export all ${all.toLocaleString("en")}` : `export the nearest ${most.toLocaleString("en")}`;
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
   function notes(found, word) {
     const corrected = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word)).map(([one, meant]) =>
       make("p", {class: "unknown"}, "searched for ", make("b", {}, text(meant, 80)), " instead of ", text(one, 80), ", which no text contains. ",
-        make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, `"${one}"`)})}, "search as typed")));
+        make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "search as typed")));
     const remarks = (found.remarks ?? []).map((one) => make("p", {class: "unknown"}, exact(one), "."));
     return [...corrected, ...remarks, ...unknown(found, word)];
   }
@@ -278,7 +278,7 @@ function search(view) {
   function exact(remark) {
     const [before, ...after] = remark.split("exact=1");
     if (!after.length) return text(remark, 200);
-    return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "an exact search"), text(after.join("exact=1"), 200)];
+    return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "a plain search"), text(after.join("exact=1"), 200)];
   }
 
   function unknown(found, word) {
