@@ -12,10 +12,12 @@ fresh weights, in the same precision and with the same threads, and take turns i
     static         a table of 256 numbers per word: `StaticEmbedding` against ours, single sentences
     query          text → first answer: the commands that make an index of the first lines, then `wordpipe query` in processes
                    of their own, and once with a thousand queries
+    workers        text → sentences as a whole command by a static encoder that is trained on it, with one and with two threads
     --index DIR    further indexes whose cold query is measured, such as one of a static encoder
 
 Exit code 0: the vectors agree to 1e-5 (float32; 0.02 in bfloat16), the transformers are at least 1.5 times as fast, the table
-gives at least 100,000 texts/s, a cold query takes at most 1.5 s and a thousand at most 10 s.
+gives at least 100,000 texts/s, a cold query takes at most 1.5 s and a thousand at most 10 s, and two threads do at least 0.85
+of twice the work of one.
 """
 
 import argparse
@@ -27,6 +29,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +49,7 @@ from peers.embed_sides import (
 from tokens import machine
 
 RESULTS = Path(__file__).parent.absolute() / "results"
-PARTS = (*SHAPES, "static", "query")
+PARTS = (*SHAPES, "static", "query", "workers")
 PEER = "sentence-transformers"
 AGREE = {"float32": 1e-5, "bfloat16": 0.02}
 _COMMANDS = ("ingest", "tokenize", "train mlm", "embed", "index")
@@ -58,7 +62,7 @@ def main() -> int:
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
         for part in args.parts:
-            lines.append(query_line(args, Path(work)) if part == "query" else speed_line(part, args, Path(work)))
+            lines.append(_LINES.get(part, partial(speed_line, part))(args, Path(work)))
             print(json.dumps(lines[-1]))
     lines += [{"part": str(index), **cold(index, args)} for index in args.index]
     misses = [miss for line in lines for miss in misses_of(line, args.dtype)]
@@ -148,6 +152,21 @@ def query_line(args: argparse.Namespace, work: Path) -> dict[str, Any]:
     return {"part": "query", "lines": args.lines, "seconds": {k: round(v, 3) for k, v in seconds.items()}, **asked}
 
 
+def workers_line(args: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Seconds of the whole command `embed` with one thread and with two, in turns."""
+    run(["ingest", str(args.data.absolute()), "-o", "corpus", "--documents", "line", "--valid", "0"], work)
+    run(["tokenize", "corpus", "-o", "tokens"], work)
+    run(["train", "static", "tokens", "-o", "encoder", "--steps", "20"], work)
+    taken: dict[int, list[float]] = {1: [], 2: []}
+    for _, (count, seconds) in product(range(args.repeat), taken.items()):
+        command = ["embed", "encoder", "corpus", "-o", "sentences", "--workers", str(count), "--fresh", "-q"]
+        seconds.append(run(command, work))
+    one, two = map(statistics.median, taken.values())
+    units = json.loads((work / "sentences" / "manifest.json").read_text())["counts"]["sentences"]
+    rounded = {str(count): [round(one, 2) for one in seconds] for count, seconds in taken.items()}
+    return {"part": "workers", "sentences": units, "seconds": rounded, "share_of_twice": round(one / (2 * two), 3)}
+
+
 def cold(index: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of queries from a cold shell, and of a thousand at once."""
     with args.data.open(encoding="utf-8") as file:
@@ -182,6 +201,9 @@ def run(command: Sequence[str], folder: Path | None = None, given: str | None = 
     return time.perf_counter() - begun
 
 
+_LINES = {"query": query_line, "workers": workers_line}
+
+
 def misses_of(line: dict[str, Any], dtype: str) -> list[str]:
     """What a line says that the head of this file does not promise."""
     part, found = line["part"], []
@@ -191,6 +213,8 @@ def misses_of(line: dict[str, Any], dtype: str) -> list[str]:
         found.append(f"{part}: only {line['ratio']} times as fast")
     if part == "static" and line["texts_per_s"]["wordpipe"] < 100_000:
         found.append(f"static: only {line['texts_per_s']['wordpipe']:,.0f} texts/s")
+    if line.get("share_of_twice", 1) < 0.85:
+        found.append(f"workers: two threads do {line['share_of_twice']} of twice the work of one")
     if line.get("cold_median_s", 0) > 1.5:
         found.append(f"{part}: a cold query takes {line['cold_median_s']} s")
     if line.get("batch_s", 0) > 10:

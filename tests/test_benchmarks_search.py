@@ -95,12 +95,17 @@ def text(tmp_path):
 def test_embedding_runs_and_both_sides_agree(embed, text, tmp_path, monkeypatch):
     out = tmp_path / "out" / "embed.json"
     sizes = ["--texts", "12", "--sentences", "100", "--repeat", "1", "--vocab-size", "300", "--threads", "1"]
-    options = ["--parts", "4x256", "static", *sizes]
+    options = ["--parts", "4x256", "static", "workers", *sizes]
     monkeypatch.setattr(sys, "argv", ["embed.py", "--data", str(text), "--out", str(out), *options])
     embed.main()
     found = json.loads(out.read_text())
-    assert [line["part"] for line in found["lines"]] == ["4x256", "static"]
-    for line in found["lines"]:
+    *speeds, workers = found["lines"]
+    assert [line["part"] for line in found["lines"]] == ["4x256", "static", "workers"]
+    assert workers["sentences"] == 80
+    assert workers["share_of_twice"] == pytest.approx(
+        workers["seconds"]["1"][0] / (2 * workers["seconds"]["2"][0]), abs=0.02
+    )
+    for line in speeds:
         assert line["largest_difference"] < 1e-5
         assert set(line["texts_per_s"]) == {"wordpipe", "sentence-transformers"}
 

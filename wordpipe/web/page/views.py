@@ -7,6 +7,7 @@ lets none run. All text that comes from a corpus is escaped here, and is text al
 A bar never stands alone: it has its number beside it.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -310,8 +311,11 @@ def _artifact(one: Mapping[str, Any], health: Inner, kept: Mapping[str, Any]) ->
     # figures, metrics, counts and settings, as text
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
     figures = {
-        "made by": f"wordpipe {one['command']}", "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
-        "dimensions": str(one["dim"] or ""), "size": human_bytes(size), "made in": human_seconds(manifest.get("seconds", 0.0)),
+        "made by": f"wordpipe {one['command']}",
+        "made on": time.strftime("%Y-%m-%d", time.gmtime(one["made"])) if one["made"] else "",
+        "time to make": human_seconds(manifest.get("seconds", 0.0)),
+        "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
+        "dimensions": str(one["dim"] or ""), "size": human_bytes(size),
         "device": str(manifest.get("device", "")), "same bytes every run": "yes" if manifest.get("bitwise") else "no",
         "digest": one["digest"][:16], "versions opened": str(one["swaps"] + 1), "folder": one["path"],
     }  # fmt: skip
