@@ -180,13 +180,10 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
         few = len(sources) < _FEW_FILES and all(one.kind == "file" for one in sources)
         if not few or any(one.format not in ("txt", "python") for one in sources):
             return {"inputs": named}, (), None, None
-        is_titled = all(one.format == "txt" and one.path is not None and has_titles(one.path) for one in sources)
-        return (
-            {"inputs": named, "documents": "block", **({"first_line_title": True} if is_titled else {})},
-            (),
-            None,
-            None,
-        )
+        by_block: dict[str, Any] = {"inputs": named, "documents": "block"}
+        if all(one.format == "txt" and one.path is not None and has_titles(one.path) for one in sources):
+            by_block["first_line_title"] = True
+        return by_block, (), None, None
     # records: the fields of text, title and id
     fields = _fields(records)
     text, title = text_and_title(fields)

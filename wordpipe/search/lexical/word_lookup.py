@@ -211,12 +211,13 @@ class WordLookup:
             if not (one.isalpha() and other.isalpha() and len(other) >= _LEAST_HALF) or is_unspaced(one):
                 continue
             stems = [self.analyser.stem(half) for half in (one, other)]
+            if not all(stems):  # a stop word
+                continue
+            # also with or without an s: not all texts are in a language with stems
             joined = self.analyser.exact(one + other)
-            here = self.words.beginning(
-                joined[:-1]
-            )  # also with or without an s: not all texts are in a language with stems
+            here = self.words.beginning(joined[:-1])
             written = [at for at in range(here.start, here.stop) if self._differs_by_end(at, joined)]
-            if not all(stems) or not written:
+            if not written:
                 continue
             n_texts = int(np.count_nonzero(self._with_any(np.unique(self.words.terms[written]).tolist())))
             known = [number for stem in stems if (number := self._number_of(stem)) >= 0]
