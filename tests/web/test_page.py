@@ -3,7 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -575,7 +575,8 @@ def test_attention_is_a_table_with_numbers(client):
 
 def test_words_lead_to_their_map(client):
     def on_map(**params):
-        return [one["href"] for one in get(client, tab="words", **params).all("a") if "./map/words" in one["href"]]
+        links = [one["href"] for one in get(client, tab="words", **params).all("a") if "./map/words" in one["href"]]
+        return links[1:]  # the first is that of the menu
 
     assert on_map() == ["./map/words"]
     assert on_map(word="water") == ["./map/words#water"]
@@ -621,6 +622,64 @@ def test_what_is_served(client):
         assert name in page.text
     assert "Counts" in page.text
     assert "Settings" in page.text
+
+
+def test_about_says_in_sentences_what_is_served_and_folds_the_rest(client):
+    page = client.get("/", params={"tab": "about"}).text
+    own = page.partition(">records</bdi>")[2].partition("</section>")[0]
+    said, details = own.split("<details>")
+    said = re.sub("<[^>]+>", "", said)
+    rows = client.get("/about", params={"artifact": "records"}).json()["rows"]
+    assert f"{rows} texts, which are searched by words and by meaning. From 1 source: " in said
+    assert re.search(r"The index is of \d{4}-\d\d-\d\d\. A search by meaning finds", said)
+    assert "A search by meaning finds all of the 10 nearest texts, measured when the index was made." in said
+    for technical in ("digest", "device", "recall", "versions opened", "seed"):
+        assert technical not in said
+        assert technical in details
+    words = re.sub("<[^>]+>", "", page.partition(">words</bdi>")[2].partition("<details>")[0])
+    assert re.search(r"[\d,]+ words; words that are used in similar ways are near each other\. Learned from", words)
+    assert "A model that fills gaps in texts" in page
+
+
+def test_a_name_that_is_the_kind_is_said_once(serving, built):
+    client = serving(built / "index", built / "words", page=PAGE)
+    assert "index index" not in get(client, tab="about").text
+    assert "words words" not in get(client, tab="about").text
+    page = Parsed(client.get("/text/", params={"row": 0, "index": "index"}).text)
+    assert "index index" not in page.text
+    assert page.all("bdi", **{"class": "field"})
+    named = serving(f"notes={built / 'index'}", page=PAGE).get("/text/", params={"row": 0, "index": "notes"})
+    assert "index notes" in Parsed(named.text).text
+
+
+def test_the_page_of_the_api_keeps_the_question_and_the_filters(client):
+    kept = {"q": "salt", "index": "records", "f": '[["year",[2000,null]]]', "sort": "year"}
+    address = next(
+        one["href"] for one in get(client, tab="about", **kept).all("a") if one.get("href", "").startswith("./api")
+    )
+    page = Parsed(client.get(address.removeprefix(".")).text)
+    links = [urlsplit(one["href"]) for one in page.all("a") if "?" in one.get("href", "")]
+    menu = [(link.path, dict(parse_qsl(link.query))) for link in links]
+    tabs = [("./", kept | {"tab": tab}) for tab in ("words", "model", "about")]
+    assert menu == [("./", kept), ("./map/records", {"q": "salt"}), *tabs]
+
+
+def test_the_menu_leads_to_the_map_of_what_is_chosen(serving, built, records):
+    def to(client, **params):
+        return [one["href"] for one in get(client, **params).all("a") if one.get("href", "").startswith("./map/")][:1]
+
+    alone = serving(built / "words", page=PAGE)
+    assert to(alone) == to(alone, tab="about") == ["./map/words"]
+    assert to(alone, tab="words", word="water") == ["./map/words#water"]
+    several = serving(
+        f"notes={built / 'index'}", f"records={records}", f"a={built / 'words'}", f"b={built / 'words'}", page=PAGE
+    )
+    assert to(several) == ["./map/notes"]
+    assert to(several, index="records", q="salt") == ["./map/records?q=salt"]
+    assert to(several, index="*") == ["./map/notes"]
+    assert to(several, tab="words", words="b", word="water") == ["./map/b#water"]
+    assert to(several, tab="words", words="b", word="water - sea + moon") == ["./map/b"]
+    assert to(several, tab="about", index="records") == ["./map/records"]
 
 
 def test_a_server_without_texts_or_words_has_fewer_views(serving, built):

@@ -138,7 +138,8 @@ class Application:
 
     async def api(self, request: Request) -> Response:
         """Return the page of all endpoints, with a form for each."""
-        status, text = await self._page.api(self._asker(request))
+        Url(request)  # what cannot be read is refused
+        status, text = await self._page.api(dict(request.query_params), self._asker(request))
         headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
         return Response(text.encode("utf-8", "replace"), status, headers=headers)
 

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from wordpipe.pages import bar, shown
 
 ALL = "*"
 """Stands for all indexes over texts, as in web/together.py."""
+TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
+"""The views of the page, with their labels; see `tabs_of`."""
+_NEEDS = {
+    "search": {"search"},
+    "words": {"neighbours"},
+    "model": {"fill", "complete", "predict", "attend"},
+    "about": set[str](),
+}  # of the abilities of artifacts one
 _VOID = {"input", "meta", "link", "br"}
 _MOST = 60  # counts or settings in a list
 _MARKED = 10_000  # the least number with a mark of thousands
@@ -108,13 +116,53 @@ def over_texts(about: Mapping[str, Any]) -> list[Any]:
     return [one for one in about["artifacts"] if "search" in one["can"] and "neighbours" not in one["can"]]
 
 
-def index_on_map(about: Mapping[str, Any], index: str | None) -> str | None:
-    """Return the index over texts that a page offers to show on a map: the one asked for, or, of none or all, the first.
+def tabs_of(about: Mapping[str, Any]) -> list[str]:
+    """Return the views that a server has, by what its artifacts can; an index over words alone gives no search of texts."""
+    found = {ability for one in about["artifacts"] for ability in one["can"]}
+    found -= set() if over_texts(about) else {"search"}
+    return [tab for tab, needed in _NEEDS.items() if not needed or needed & found]
 
-    It has vectors; None where there is no such index.
+
+def menu(
+    about: Mapping[str, Any], params: Mapping[str, str], *, tab: str = "", root: str = "./", row: int | None = None
+) -> list[tuple[str, str, str]]:
+    """Return the entries of the menu as view, label and address; they keep what was asked and chosen.
+
+    Args:
+        about: what is served.
+        params: of the URL.
+        tab: the view that has the menu.
+        root: the way from the address of the page to that of `/`.
+        row: of the text that is shown, which the map marks.
     """
-    able = [one["name"] for one in over_texts(about) if "similar" in one["can"]]
-    return index if index in able else None if index and index != ALL else next(iter(able), None)
+    links = [
+        (one, TABS[one], url(root, tab=one if one != "search" else None, **kept_of(params))) for one in tabs_of(about)
+    ]
+    if (to := _map_of_menu(about, params, tab)) is not None:
+        mapped, place = to
+        address = url(f"{root}map/{quote(mapped, safe='')}", q=params.get("q"))
+        place = place if row is None else str(row)
+        links.insert(1, ("map", "Map", f"{address}#{place}" if place else address))
+    return links
+
+
+def _map_of_menu(about: Mapping[str, Any], params: Mapping[str, str], tab: str) -> tuple[str, str] | None:
+    """Return the artifact to whose map the menu leads, and the place there; None if no artifact has a map.
+
+    Beside the words view that is the one of the chosen words, with the word; else the one of the chosen index with vectors,
+    or, where none or all are chosen, of the first; where there is no such index that of words.
+    """
+    words = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
+    chosen, word = params.get("words"), params.get("word", "").strip()
+    if words and tab == "words":
+        place = quote(word.encode("utf-8", "replace")) if len(word.split()) == 1 else ""
+        return (chosen if chosen in words else words[0]), place
+    able, index = [one["name"] for one in over_texts(about) if "similar" in one["can"]], params.get("index")
+    if index in able:
+        return index, ""
+    if able and (not index or index == ALL):
+        return able[0], ""
+    return (words[0], "") if words else None
 
 
 def artifact_choice(name: str, about: Mapping[str, Any], able: Iterable[str], chosen: str | None, label: str) -> Inner:

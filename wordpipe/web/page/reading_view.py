@@ -139,9 +139,10 @@ def _facts(found: Mapping[str, Any]) -> Markup:
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
     facts = {"id": found.get("id"), "index": found["index"], **metadata}
     shown = [
-        f"{name} {', '.join(map(marks, value)) if isinstance(value, list) else marks(value)}"[:_LONGEST]
-        for name, value in facts.items()
-        if value is not None
+        (f"{name} {value}" if value != name else value)[:_LONGEST]
+        for name, given in facts.items()
+        if given is not None
+        for value in [", ".join(map(marks, given)) if isinstance(given, list) else marks(given)]
     ]
     place = place_of_hit({**found, "anchor": found.get("anchor") if found.get("place") else None})
     place = re.sub(r"\A(?:\.\./)+", "", place or "")  # as in the list of answers

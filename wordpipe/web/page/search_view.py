@@ -287,15 +287,15 @@ async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> 
         tag("li", tag("a", tag("bdi", one), href=url(q=one, index=index["name"]), class_="ask")) for one in queries
     ]
     return tag(
-        "div", tag("p", lead, class_="lead"), tag("p", await _made(ask, index), class_="hint"),
+        "div", tag("p", lead, class_="lead"), tag("p", await made_of(ask, index), class_="hint"),
         [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
         tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
         tag("p", keys, class_="keys"), class_="empty",
     )  # fmt: skip
 
 
-async def _made(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
-    """Return from what an index of the search tab was made, and when."""
+async def made_of(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
+    """Return the sentences of a page on what an index was made from, and when."""
     said: list[Inner] = []
     status, found = await ask("/facets", {"index": index["name"], "values": str(_SOURCES)})
     column = next((one for one in found["columns"] if one["name"] == "source"), None) if status == 200 else None

@@ -15,37 +15,40 @@ from urllib.parse import quote
 from wordpipe.web.page.api_view import api_view
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
+    TABS,
     Inner,
     Markup,
     artifact_choice,
     definitions,
     hidden,
-    index_on_map,
     kept_of,
+    menu,
     over_texts,
     problem,
     share_bar,
+    tabs_of,
     tag,
     url,
 )
 from wordpipe.web.page.reading_view import reading_view
-from wordpipe.web.page.search_view import search_view
+from wordpipe.web.page.search_view import made_of, search_view
 from wordpipe.wording import human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
 """One of the server's endpoints: path and parameters, and the body of a POST → status and decoded JSON."""
 
-_TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
 _SKIP = [("main", "content")]
 _SKIPS = {"search": [("results", "answers"), ("filters", "filters")]}
 _NEIGHBOURS = 20
 _ANALOGY = ("a", "b", "c")  # fields of an analogy
-_NEEDS = {
-    "search": {"search"},
-    "words": {"neighbours"},
-    "model": {"fill", "complete", "predict", "attend"},
-    "about": set[str](),
+_ALL_BUT_ROUNDING = 0.9995  # a share that is written as 100 %
+_DOES = {
+    "fill": "fills gaps in texts",
+    "complete": "continues texts",
+    "predict": "labels texts",
+    "attend": "shows the attention between the words of a text",
 }
+_UNKNOWN = tag("p", "The server cannot list its artifacts.", role="alert")
 
 
 async def home(params: Mapping[str, str], ask: Ask) -> str:
@@ -57,14 +60,12 @@ async def home(params: Mapping[str, str], ask: Ask) -> str:
     """
     status, about = await ask("/about", {})
     if status != 200:
-        return frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"))
-    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
+        return frame("about", None, _UNKNOWN, params)
+    able = tabs_of(about)
     wanted = params.get("tab", able[0])
     tab = wanted if wanted in able else able[0]
     views = {"search": search_view, "words": words_view, "model": model_view, "about": about_view}
-    view = await views[tab](params, ask, about)
-    facts = {"version": about["version"], "asked": params.get("q", ""), "kept": kept_of(params)}
-    return frame(tab, able, view, mapped=index_on_map(about, params.get("index")), **facts)
+    return frame(tab, about, await views[tab](params, ask, about), params)
 
 
 async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str) -> tuple[int, str]:
@@ -78,23 +79,23 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
     """
     status, about = await ask("/about", {})
     if status != 200:
-        return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"), root=root)
+        return status, frame("about", None, _UNKNOWN, params, root=root)
     status, title, row, view = await reading_view(record_id, params, ask, about, root)
-    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
-    facts = {"version": about["version"], "asked": params.get("q", ""), "kept": kept_of(params)}
-    mapped = index_on_map(about, params.get("index"))
-    return status, frame("text", able, view, title=title, root=root, mapped=mapped, row=row, **facts)
+    return status, frame("text", about, view, params, title=title, root=root, row=row)
 
 
-async def api(ask: Ask) -> tuple[int, str]:
-    """Return the status and the HTML of `/api`, the page of all endpoints; `ask` gives the JSON of the endpoints."""
+async def api(params: Mapping[str, str], ask: Ask) -> tuple[int, str]:
+    """Return the status and the HTML of `/api`, the page of all endpoints.
+
+    Args:
+        params: of the URL: what the menu keeps.
+        ask: gives the JSON of the endpoints.
+    """
     status, about = await ask("/about", {})
     _, document = await ask("/openapi.json", {})
     if status != 200:
-        return status, frame("about", [], tag("p", "The server cannot list its artifacts.", role="alert"))
-    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
-    mapped = index_on_map(about, None)
-    return 200, frame("api", able, api_view(document), title="HTTP API", mapped=mapped, version=about["version"])
+        return status, frame("about", None, _UNKNOWN, params)
+    return 200, frame("api", about, api_view(document), params, title="HTTP API")
 
 
 async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
@@ -127,42 +128,22 @@ async def being_made(params: Mapping[str, str], index: str, ask: Ask, root: str)
 async def _beside_menu(view: Markup, title: str, params: Mapping[str, str], ask: Ask, root: str) -> str:
     """Return the page around what stands for another page, with the menu where the server can list its artifacts."""
     status, about = await ask("/about", {})
-    if status != 200:
-        return frame("text", [], view, title=title, root=root)
-    able = [tab for tab, needed in _NEEDS.items() if not needed or needed & _abilities(about)]
-    mapped, asked = index_on_map(about, params.get("index")), params.get("q", "")
-    kept = kept_of(params)
-    return frame(
-        "text", able, view, title=title, root=root, mapped=mapped, version=about["version"], asked=asked, kept=kept
-    )
-
-
-def _abilities(about: Mapping[str, Any]) -> set[str]:
-    """Return all abilities of the artifacts; without an index over texts there is no search: words have a tab of their own."""
-    found = {ability for one in about["artifacts"] for ability in one["can"]}
-    return found if over_texts(about) else found - {"search"}
+    return frame("text", about if status == 200 else None, view, params, title=title, root=root)
 
 
 def frame(
-    tab: str, able: Sequence[str], view: Markup, *, version: str = "", asked: str = "", kept: Mapping[str, Any] | None = None,
-    title: str = "", root: str = "./", mapped: str | None = None, row: int | None = None,
+    tab: str, about: Mapping[str, Any] | None, view: Markup, params: Mapping[str, str], *, title: str = "",
+    root: str = "./", row: int | None = None,
 ) -> str:  # fmt: skip
-    """Return the whole page around a view; its tabs, and the link to the map of an index, keep what was asked and chosen.
+    """Return the whole page around a view, with the menu, if it is known what is served.
 
     The page of a text is in no tab, and has a title and a heading of its own; the map marks its `row`.
     """
-    name = title[:60] or (asked.strip()[:60] if tab == "search" else _TABS[tab])
+    name = title[:60] or (params.get("q", "").strip()[:60] if tab == "search" else TABS[tab])
     whole = f"{name} · wordpipe" if name else "wordpipe"
-    links = [
-        tag(
-            "a", _TABS[one], href=url(root, tab=one if one != "search" else None, **(kept or {})),
-            aria_current="page" if one == tab else None,
-        )
-        for one in able
-    ]  # fmt: skip
-    if mapped is not None:
-        to = url(f"{root}map/{quote(mapped, safe='')}", q=asked) + ("" if row is None else f"#{row}")
-        links.insert(1, tag("a", "Map", href=to))
+    entries = menu(about, params, tab=tab, root=root, row=row) if about else []
+    links = [tag("a", label, href=href, aria_current="page" if one == tab else None) for one, label, href in entries]
+    version = about["version"] if about else ""
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", whole),
@@ -173,7 +154,7 @@ def frame(
     body = tag(
         "body", [tag("a", f"Skip to the {what}", href=f"#{place}", class_="skip") for place, what in _SKIPS.get(tab, _SKIP)],
         tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
-        tag("main", tag("h1", _TABS[tab], class_="unseen") if tab in _TABS else None, view, id="main", class_=f"view-{tab}"),
+        tag("main", tag("h1", TABS[tab], class_="unseen") if tab in TABS else None, view, id="main", class_=f"view-{tab}"),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"
@@ -284,19 +265,18 @@ def _unknown(word: str, near: Sequence[str], words: str, kept: Mapping[str, Any]
 
 
 async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return the manifest, ledger, figures and warnings of each artifact."""
+    """Return of each artifact a few sentences and its warnings; manifest, ledger and figures are folded below them."""
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
     examined = params.get("doctor", "")
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
-    kept = kept_of(params)
-    parts = [
-        _artifact({**one, **reply} if status == 200 else one, health if one["name"] == examined else None, kept)
-        for one, (status, reply) in zip(about["artifacts"], found, strict=True)
-    ]
+    kept, parts = kept_of(params), []
+    for one, (status, reply) in zip(about["artifacts"], found, strict=True):
+        whole = {**one, **reply} if status == 200 else one
+        parts.append(_artifact(whole, await _said_of(whole, ask), health if one["name"] == examined else None, kept))
     links = [
         tag("a", text, href=href)
         for text, href in (
-            ("the API, with forms that send requests", "./api"),
+            ("the API, with forms that send requests", url("./api", **kept)),
             ("health", "./health"),
             ("metrics", "./metrics"),
             ("about, as JSON", "./about"),
@@ -305,8 +285,37 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     return tag("div", parts, tag("p", links, class_="links"), class_="artifacts")
 
 
-def _artifact(one: Mapping[str, Any], health: Inner, kept: Mapping[str, Any]) -> Markup:
-    """Return the HTML of one artifact in the about tab."""
+async def _said_of(one: Mapping[str, Any], ask: Any) -> list[Inner]:
+    """Return sentences on what an artifact is for, from what it was made, and how well it does that."""
+    counts, rows = one["counts"], one["rows"] or 0
+    if over_texts({"artifacts": [one]}):
+        by_meaning = " and by meaning" if one["dim"] else ""
+        said: list[Inner] = [f"{rows:,} texts, which are searched by words{by_meaning}. ", await made_of(ask, one)]
+        if without := one["without_vector"]:
+            n_texts = "1 text has" if without == 1 else f"{without:,} texts have"
+            said.append(f" {n_texts} no vector: only a search by words finds {'it' if without == 1 else 'them'}.")
+        if (recall := one["metrics"].get("recall_at_10")) is not None:
+            share = "all" if recall >= _ALL_BUT_ROUNDING else f"{recall:.1%}"
+            said.append(
+                f" A search by meaning finds {share} of the 10 nearest texts, measured when the index was made."
+            )
+        return said
+    if "neighbours" in one["can"]:
+        said = [f"{rows:,} words; words that are used in similar ways are near each other."]
+    elif does := [text for ability, text in _DOES.items() if ability in one["can"]]:
+        said = [f"A model that {does[0] if len(does) == 1 else ', '.join(does[:-1]) + ' and ' + does[-1]}."]
+    else:
+        said = []
+    if n_texts := counts.get("texts") or counts.get("documents_train"):
+        said.append(f" Learned from {n_texts:,} texts.")
+    if one["made"]:
+        day = time.strftime("%Y-%m-%d", time.gmtime(one["made"]))
+        said += [" Made on ", tag("time", day, datetime=day), "."]
+    return said
+
+
+def _artifact(one: Mapping[str, Any], said: Inner, health: Inner, kept: Mapping[str, Any]) -> Markup:
+    """Return the HTML of one artifact in the about tab: what is said of it, what is wrong, and, folded, all that is known."""
     manifest = one.get("manifest", {})
     # figures, metrics, counts and settings, as text
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
@@ -334,11 +343,16 @@ def _artifact(one: Mapping[str, Any], health: Inner, kept: Mapping[str, Any]) ->
     if health is None and "examine" in one["can"]:
         label = f"Check the health of {one['name']}"
         health = tag("p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], **kept) + "#doctor"))
+    kind = [" ", tag("small", one["kind"])] if one["kind"] != one["name"] else None
     return tag(
-        "section", tag("h2", tag("bdi", one["name"]), " ", tag("small", one["kind"])),
+        "section", tag("h2", tag("bdi", one["name"]), kind),
+        tag("p", said, class_="said"),
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,
-        definitions(figures), health, _titled("Figures", metrics), _titled("Counts", counts),
-        tag("details", tag("summary", "Settings"), definitions(settings)) if settings else None,
+        health,
+        tag(
+            "details", tag("summary", "Technical details"), definitions(figures), _titled("Figures", metrics),
+            _titled("Counts", counts), _titled("Settings", settings),
+        ),
     )  # fmt: skip
 
 
