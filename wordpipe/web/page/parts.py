@@ -152,13 +152,13 @@ def _map_of_menu(about: Mapping[str, Any], params: Mapping[str, str], tab: str) 
     Beside the words view that is the one of the chosen words, with the word; else the one of the chosen index with vectors,
     or, where none or all are chosen, of the first; where there is no such index that of words.
     """
-    words = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
+    words: list[str] = [one["name"] for one in about["artifacts"] if "map" in one["can"]]
     chosen, word = params.get("words"), params.get("word", "").strip()
     if words and tab == "words":
         place = quote(word.encode("utf-8", "replace")) if len(word.split()) == 1 else ""
-        return (chosen if chosen in words else words[0]), place
-    able, index = [one["name"] for one in over_texts(about) if "similar" in one["can"]], params.get("index")
-    if index in able:
+        return (chosen if chosen and chosen in words else words[0]), place
+    able: list[str] = [one["name"] for one in over_texts(about) if "similar" in one["can"]]
+    if (index := params.get("index")) and index in able:
         return index, ""
     if able and (not index or index == ALL):
         return able[0], ""

@@ -265,7 +265,7 @@ def _unknown(word: str, near: Sequence[str], words: str, kept: Mapping[str, Any]
 
 
 async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, Any]) -> Markup:
-    """Return of each artifact a few sentences and its warnings; manifest, ledger and figures are folded below them."""
+    """Return of each artifact a few sentences and its warnings; figures, counts and settings are folded."""
     found = [await ask("/about", {"artifact": one["name"]}) for one in about["artifacts"]]
     examined = params.get("doctor", "")
     health = await findings(ask, examined) if examined in {one["name"] for one in about["artifacts"]} else None
@@ -292,8 +292,8 @@ async def _said_of(one: Mapping[str, Any], ask: Any) -> list[Inner]:
         by_meaning = " and by meaning" if one["dim"] else ""
         said: list[Inner] = [f"{rows:,} texts, which are searched by words{by_meaning}. ", await made_of(ask, one)]
         if without := one["without_vector"]:
-            n_texts = "1 text has" if without == 1 else f"{without:,} texts have"
-            said.append(f" {n_texts} no vector: only a search by words finds {'it' if without == 1 else 'them'}.")
+            n_texts = "1 text without a vector is" if without == 1 else f"{without:,} texts without a vector are"
+            said.append(f" {n_texts} found by words alone.")
         if (recall := one["metrics"].get("recall_at_10")) is not None:
             share = "all" if recall >= _ALL_BUT_ROUNDING else f"{recall:.1%}"
             said.append(
