@@ -45,6 +45,7 @@ class Seen:
         self._waiting = set[Any]()
         self.page.route("**/*", self._routed)
         self.page.set_viewport_size(self._options["viewport"])
+        self.page.emulate_media(media="null")  # the last test may have looked at it as paper
         return self
 
     def end(self) -> None:

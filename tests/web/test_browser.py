@@ -148,6 +148,29 @@ def test_answers_that_come_too_late_are_dropped(see):
 
 
 @pytest.mark.oracle
+@pytest.mark.parametrize("path", ["/?index=records", "/?index=records&q=salt&sort=year%3Adesc"])
+def test_what_is_typed_before_the_script_runs_is_asked(see, path):
+    """The server's page stands there at once; on a slow machine one types into its field before anything listens."""
+    seen, held = see(), []
+    page = seen.page
+    page.route("**/main.js*", lambda route: held.append(route))
+    page.goto(seen.base + path, wait_until="commit")
+    page.fill("#q", "rust eats iron")
+    while not held:
+        page.wait_for_timeout(20)
+    page.unroute("**/main.js*")
+    for route in held:
+        route.continue_()
+    page.locator(f"{HITS} mark", has_text="Rust").first.wait_for()
+    assert page.input_value("#q") == "rust eats iron"
+    asked = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+    assert asked == {"q": "rust eats iron", "prefix": "1", "index": "records"}  # by relevance
+    page.go_back()
+    until(page, f"location.search === '{path[1:]}'")
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
 def test_home_asks_a_question_and_lists_rows_by_a_filter(see):
     seen = see()
     page = seen.go("/?index=records")
@@ -902,7 +925,7 @@ def test_ids_and_places_are_copied(see):
 def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
     page = see(color_scheme="dark").go("/?q=salt")
     page.wait_for_selector(HITS)
-    page.emulate_media(media="print", color_scheme="dark")
+    page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     today = page.evaluate("new Date().toLocaleDateString('sv')")
     assert page.locator(".paper").all_inner_texts() == ["salt", f"order: relevance · {today} · {page.url}"]

@@ -320,8 +320,10 @@ function search(view) {
   addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
   rememberOpened(results);
   walkByKeys(field, results);
+  const wasTyped = document.activeElement === field && field.value !== field.defaultValue; // before this script ran
   if (!state.q && !state.similar) field.focus();
-  ask();
+  if (wasTyped) type();
+  else ask();
 }
 
 // The slider from words to vectors, in place of the list to choose from.
