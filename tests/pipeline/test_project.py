@@ -67,6 +67,29 @@ def test_a_new_project_reads_and_says_what_it_takes(tmp_path):
     assert 1 < project.estimate.seconds[0] < project.estimate.seconds[1]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.parquet", "a.pdf"])
+def test_files_without_a_byte_are_refused_before_anything_is_written(tmp_path, name):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    (folder / name).touch()
+    for source in (folder / name, folder):
+        with pytest.raises(InputError, match="the file is empty") as refused:
+            init_project(tmp_path / "new", source=source)
+        assert (str(refused.value.where), refused.value.hint) == (str(folder / name), "give files that contain text")
+    assert not (tmp_path / "new").exists()
+    (folder / "b.txt").touch()
+    with pytest.raises(InputError, match="all of these 2 files are empty"):
+        init_project(tmp_path / "new", source=[folder / name, folder / "b.txt"])
+    (folder / "b.txt").write_text("The tide comes in.")
+    assert init_project(tmp_path / "new", source=folder).text_bytes == len("The tide comes in.")
+
+
+def test_empty_files_in_the_folder_of_a_new_project_are_as_none(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").touch()
+    assert init_project(tmp_path).is_assumed
+
+
 def test_an_encoder_from_elsewhere_stands_in_the_place_of_a_trained_one(tmp_path, cli):
     folder = tmp_path / "brought"
     folder.mkdir()

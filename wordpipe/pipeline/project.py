@@ -20,6 +20,7 @@ from wordpipe.corpus import (
     READERS,
     Field,
     Source,
+    Sources,
     called,
     expand,
     first_values,
@@ -149,7 +150,7 @@ def _estimate(config: Path, inputs: Sequence[str]) -> tuple[Estimate, int, bool]
     pipeline = Pipeline(config)
     names = [name if name.startswith("python:") else str(config.parent / name) for name in inputs]
     try:
-        size, is_assumed = size_of_sources(expand(names)), False
+        size, is_assumed = size_of_sources(_sources(names)), False
     except InputError:  # nothing there yet
         size, is_assumed = Size(form="txt", files=1, bytes=_ASSUMED), True
     stale = [state for state in pipeline.estimated(pipeline.all_missing(), sources=size) if state.estimate]
@@ -169,7 +170,7 @@ def _look_at_own(home: Path) -> _Found:
 
 def _look_at(names: Sequence[str], home: Path) -> _Found:
     """Choose the settings of `ingest` for the sources of a new project, with inputs and a unit; then fields of `Project`."""
-    sources = expand(names)
+    sources = _sources(names)
     named = [name if name.startswith("python:") else os.path.relpath(name, home) for name in names]
     records = _records_among(sources)
     # a folder of many kinds: the fields of each file are recognised when it is read, and all texts become passages
@@ -209,6 +210,20 @@ def _look_at(names: Sequence[str], home: Path) -> _Found:
     able = [*left, *([title] if title is not None else [])]  # of many tables the name is what tells rows apart
     keys = [one.name for one in able if one.distinct and one.is_full and one.length <= _SHORT_ID and _metadata(one)]
     return chosen, others, records.name, keys[0] if keys and record_id is None else None
+
+
+def _sources(names: Sequence[str]) -> Sources:
+    """Return the sources of a new project.
+
+    Raises:
+        InputError: nothing is there, or files without a byte alone.
+    """
+    sources = expand(names)
+    if all(one.kind == "file" and not one.bytes for one in sources):
+        one = sources[0].path if len(sources) == 1 else None
+        what = "the file is empty" if one else f"all of these {len(sources):,} files are empty"
+        raise InputError(what, where=one or ", ".join(names), hint="give files that contain text")
+    return sources
 
 
 def _holds_records(source: Source) -> bool:
