@@ -408,3 +408,18 @@ def test_every_config_reads(path):
 def test_the_changelog_knows_the_version():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "## Unreleased" in text or f"## {wordpipe.__version__}" in text
+
+
+def test_the_map_of_the_house_names_files_where_they_are():
+    """In a room's paragraph a file of a folder below it stands after the name of that folder, as do those behind it."""
+    told, wrong = (ROOT / "CONTRIBUTING.md").read_text(), []
+    rooms = told[told.index("### The rooms") : told.index("## Where do I add")]
+    for room, text in re.findall(r"^\*\*`([\w/]+)/`\*\*(.+?)\n\n", rooms, re.S | re.M):
+        folder, entered = ROOT / "wordpipe" / room, {"."}
+        for name in re.findall(r"`([\w/]+(?:/|\.py|\.js))`", text):
+            if name.endswith("/"):
+                entered.add(name.strip("/"))
+            elif not (ROOT / "wordpipe" / name).is_file():
+                places = {one.parent.relative_to(folder).as_posix() for one in folder.rglob(name)}
+                wrong += [] if places & entered else [(room, name, *places)]
+    assert wrong == []

@@ -514,20 +514,11 @@ def _print(number: int, text: Any, found: "Prediction", opened: "Predictor", *, 
     elif opened.finds_answers:
         _print_answer(number, text[1], found)  # type: ignore[arg-type]
     elif as_json:
-        click.echo(json.dumps({"text": text, **_values(found, opened)}, ensure_ascii=False))
+        click.echo(json.dumps({"text": text, **opened.values(found)}, ensure_ascii=False))
     elif opened.tags_words:
         _print_spans(number, shown, found)  # type: ignore[arg-type]
     else:
         _print_labels(shown, found, opened)  # type: ignore[arg-type]
-
-
-def _values(found: "Prediction", opened: "Predictor") -> dict[str, Any]:
-    """Return the JSON values of a prediction of `predict`, with probabilities by label."""
-    values = {name: value for name, value in asdict(found).items() if value is not None}
-    if "probabilities" in values:
-        known = dict(zip(opened.labels, values["probabilities"], strict=False))
-        values["probabilities"] = {name: round(value, 6) for name, value in known.items()}
-    return values
 
 
 def _print_labels(text: str, found: "Classified", opened: "Predictor") -> None:

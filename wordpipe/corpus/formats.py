@@ -189,9 +189,6 @@ READERS: dict[str, Reader] = {
 FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
 """Formats of files, as --format calls them."""
 
-_PANDOC = "convert the file to text first: pandoc -f {} -t plain FILE -o STEM.txt"
-
-
 def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
     """Return the entry of a kind of file that is not read."""
     return Reader(name, name, endings, hint=hint, **more)

@@ -12,7 +12,7 @@ Memory holds the model and some thousand records. What a kind of head gives is o
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,6 +118,14 @@ class Predictor:
         """
         with storage_errors():
             yield from self.model.predict(self._checked(*one) for one in zip(numbers or count(1), texts, strict=False))
+
+    def values(self, found: "Prediction") -> dict[str, Any]:
+        """Return a prediction as JSON values, with probabilities by label."""
+        values = {name: value for name, value in asdict(found).items() if value is not None}
+        if "probabilities" in values:
+            known = zip(self.labels, values["probabilities"], strict=False)
+            values["probabilities"] = {name: round(value, 6) for name, value in known}
+        return values
 
     def _checked(self, number: int, given: str | tuple[str, str]) -> tuple[str, ...]:
         """Return a text or pair to predict for as the model takes it; refuse a blank one."""

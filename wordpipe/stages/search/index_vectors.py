@@ -41,7 +41,6 @@ from wordpipe.stages.search.previous_index import (
 
 HELD_OUT = "held_out.npy"
 _RECALL_NOISE = 0.02  # of recall: two samples of 200 queries differ by so much
-_USUAL_WORDS = 8  # of a query, for people to see what the vectors have of a score
 
 
 def index_vectors(job: Job, source: Artifact, chosen: IndexSettings) -> None:

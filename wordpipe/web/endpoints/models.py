@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from wordpipe.errors import ConfigError
 from wordpipe.model.settings import FillSettings, GenerateSettings
-from wordpipe.stages import Predictor, TargetWriter, Writing, filler_of
+from wordpipe.stages import TargetWriter, Writing, filler_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.params import (
     ANY,
@@ -111,7 +111,7 @@ class Predict(Endpoint):
         """Return the prediction for each text or pair in the form of `wordpipe predict --json`."""
         predictor = at.generation.predictor
         asked = [one.text if one.second is None else (one.text, one.second) for one in items]
-        return [{"text": one, **_said(predictor, *predictor.predict([one]))} for one in asked]
+        return [{"text": one, **predictor.values(*predictor.predict([one]))} for one in asked]
 
 
 def _prompts(given: Any, settings: ServeSettings) -> list[str]:
@@ -434,15 +434,6 @@ def _targets(generation: Generation, prompt: str, settings: GenerateSettings, n:
         given = {name: value for name, value in given.items() if name not in ("seed", "top_p")}
     (found,) = TargetWriter(generation.language_model, GenerateSettings.make(given)).write([prompt])
     return [(one.text, one.tokens, "eos" if one.finished else "length") for one in found.targets]
-
-
-def _said(predictor: Predictor, found: Any) -> dict[str, Any]:
-    """Return a prediction as a dict for JSON, with probabilities by label."""
-    values = {name: value for name, value in asdict(found).items() if value is not None}
-    if "probabilities" in values:
-        known = dict(zip(predictor.labels, values["probabilities"], strict=False))
-        values["probabilities"] = {name: round(value, 6) for name, value in known.items()}
-    return values
 
 
 def _model(one: Served) -> dict[str, Any]:
