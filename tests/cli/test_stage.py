@@ -8,34 +8,13 @@ from pathlib import Path
 import pytest
 
 import wordpipe
+from tests.support.configs import small_config
 from wordpipe.cli.output import _span
 from wordpipe.cli.stage import _state_lines
 from wordpipe.pipeline import Stage, State
 from wordpipe.stages import COMMANDS
 
-CONFIG = """
-[stage.corpus]
-command = "ingest"
-inputs = ["texts"]
-valid = 0.0
-
-[stage.tokens]
-command = "tokenize"
-inputs = ["corpus"]
-vocab_size = 400
-
-[stage.words]
-command = "train word2vec"
-inputs = ["tokens"]
-dim = 8
-epochs = 1
-min_count = 1
-threads = 1
-
-[stage.sentences]
-command = "embed"
-inputs = ["words", "corpus"]
-"""
+CONFIG = small_config("corpus", "tokens", "words", "sentences", corpus={"valid": 0.0})
 
 
 @pytest.fixture

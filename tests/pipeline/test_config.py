@@ -5,25 +5,12 @@ import threading
 
 import pytest
 
+from tests.support.configs import small_config
 from wordpipe.errors import ConfigError
 from wordpipe.pipeline import Pipeline, Stage, text_in_keys
 from wordpipe.stages import COMMANDS
 
-CONFIG = """
-[stage.words]
-command = "train word2vec"
-inputs = ["tokens"]
-dim = 8
-
-[stage.corpus]
-command = "ingest"
-inputs = ["texts"]
-
-[stage.tokens]
-command = "tokenize"
-inputs = ["corpus"]
-vocab_size = 400
-"""
+CONFIG = small_config("words", "corpus", "tokens")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 import wordpipe
+from tests.support.configs import small_config
 from wordpipe.errors import ConfigError, InputError, StorageError
 
 
@@ -15,9 +16,7 @@ def project(handbook, tmp_path, monkeypatch):
     """A config of two stages that were made, and one that was not."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wordpipe.toml").write_text(
-        f'[stage.corpus]\ncommand = "ingest"\ninputs = ["{handbook}"]\n'
-        '[stage.tokens]\ncommand = "tokenize"\ninputs = ["corpus"]\nvocab_size = 600\n'
-        '[stage.words]\ncommand = "train word2vec"\ninputs = ["tokens"]\n'
+        small_config("corpus", "tokens", "words", corpus={"inputs": [str(handbook)]}, tokens={"vocab_size": 600})
     )
     wordpipe.run(last="tokens")
     return tmp_path

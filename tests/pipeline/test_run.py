@@ -9,30 +9,13 @@ from pathlib import Path
 import pytest
 
 import wordpipe
+from tests.support.configs import small_config
 from wordpipe import RunOptions
 from wordpipe.artifacts import FORMATS, Artifact
 from wordpipe.errors import ArtifactError, ConfigError, InputError
 from wordpipe.pipeline import Pipeline, pipeline_status, run_pipeline, settings_from_file
 
-CONFIG = """
-[stage.words]
-command = "train word2vec"
-inputs = ["tokens"]
-dim = 8
-epochs = 1
-min_count = 1
-threads = 1
-
-[stage.corpus]
-command = "ingest"
-inputs = ["texts"]
-valid = 0.0
-
-[stage.tokens]
-command = "tokenize"
-inputs = ["corpus"]
-vocab_size = 400
-"""
+CONFIG = small_config("words", "corpus", "tokens", corpus={"valid": 0.0})
 
 
 @pytest.fixture
@@ -291,14 +274,7 @@ def test_a_dry_run_agrees_with_the_run(project, cli):
     assert cli("run", project / "p.toml", "--dry-run", "--fresh").out.count("stale") == 3
 
 
-KEPT = (
-    CONFIG.replace('inputs = ["tokens"]', 'inputs = ["tokens"]\nkeep = true')
-    + """
-[stage.sentences]
-command = "embed"
-inputs = ["words", "corpus"]
-"""
-)
+KEPT = small_config("words", "corpus", "tokens", "sentences", words={"keep": True}, corpus={"valid": 0.0})
 
 
 @pytest.fixture

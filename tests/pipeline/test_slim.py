@@ -6,36 +6,11 @@ import json
 import pytest
 
 import wordpipe
+from tests.support.configs import small_config
 from wordpipe.errors import ConfigError, LockedError, StorageError
 from wordpipe.pipeline import Pipeline, run_pipeline, slim_pipeline
 
-CONFIG = """
-[stage.corpus]
-command = "ingest"
-inputs = ["texts"]
-text_field = "body"
-
-[stage.tokens]
-command = "tokenize"
-inputs = ["corpus"]
-vocab_size = 400
-
-[stage.words]
-command = "train word2vec"
-inputs = ["tokens"]
-dim = 8
-epochs = 1
-min_count = 1
-threads = 1
-
-[stage.sentences]
-command = "embed"
-inputs = ["words", "corpus"]
-
-[stage.index]
-command = "index"
-inputs = ["sentences"]
-"""
+CONFIG = small_config("corpus", "tokens", "words", "sentences", "index", corpus={"text_field": "body"})
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import random
 import signal
-import textwrap
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -11,6 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 import wordpipe
+from tests.support.configs import small_config
 from tests.support.object_stores import KEY_ID, KEYS, SECRET, TOKEN, Answer, environment, keys_in, make_public
 from tests.support.waiting import wait_until
 from wordpipe.artifacts import Artifact, manifest_at
@@ -131,23 +131,8 @@ def test_a_pipeline_at_urls_is_made_once(bucket, texts, tmp_path, cli, monkeypat
     monkeypatch.chdir(tmp_path)
     source = upload(bucket, "texts/all.txt", texts, tmp_path)
     (tmp_path / "wordpipe.toml").write_text(
-        textwrap.dedent(f"""
-        workdir = "s3://{bucket}/made"
-        [stage.corpus]
-        command = "ingest"
-        inputs = ["{source}"]
-        [stage.tokens]
-        command = "tokenize"
-        inputs = ["corpus"]
-        vocab_size = 400
-        [stage.words]
-        command = "train word2vec"
-        inputs = ["tokens"]
-        dim = 8
-        epochs = 1
-        min_count = 2
-        threads = 1
-    """)
+        f'workdir = "s3://{bucket}/made"\n'
+        + small_config("corpus", "tokens", "words", corpus={"inputs": [source]}, words={"min_count": 2})
     )
     done = cli("run")
     assert done.code == 0, done.err

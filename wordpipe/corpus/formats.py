@@ -189,6 +189,7 @@ READERS: dict[str, Reader] = {
 FORMATS = tuple(one.name for one in READERS.values() if one.takes != "source")
 """Formats of files, as --format calls them."""
 
+
 def _kind(name: str, *endings: str, hint: str, **more: Any) -> Reader:
     """Return the entry of a kind of file that is not read."""
     return Reader(name, name, endings, hint=hint, **more)
