@@ -53,6 +53,14 @@ def test_an_index_is_a_map_of_its_texts(records, cli, tmp_path):
     assert "A map of 7 of 40 texts" in out.read_text()
 
 
+def test_the_work_is_said_at_its_beginning_and_its_end_without_a_terminal(records, words, cli, tmp_path):
+    for given, what in ((records, "40 texts"), (words, f"{N} words")):
+        first, *_, last = cli("map", given, "-o", tmp_path / f"{what[0]}.html", "--layout", "pca").err.splitlines()
+        assert first == f"drawing a map of {what} by PCA"
+        assert last.startswith("PCA map: ")
+        assert not cli("map", given, "-o", tmp_path / f"{what[0]}.html", "--layout", "pca", "--force", "-q").err
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [({"near": "salt"}, "cannot have"), ({"n_words": 2}, "3 to 100000"), ({"n_words": 100_001}, "3 to 100000")],

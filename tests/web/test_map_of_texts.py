@@ -3,8 +3,8 @@
 import pytest
 
 import wordpipe
-from tests.support.browsing import look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
-from tests.web.test_browser import HOSTILE, fits, until
+from tests.support.browsing import cut_off, look_at, needs_browser, pages, violations  # noqa: F401  (fixtures)
+from tests.web.test_browser import HOSTILE, READ, fits, until
 
 pytestmark = [needs_browser, pytest.mark.oracle]
 
@@ -138,6 +138,171 @@ def test_the_text_that_was_read_is_marked_on_the_map(look_at, server):  # noqa: 
     assert seen.errors == []
 
 
+PLACE = "[camera.x, camera.y, camera.scale / stage.fit].map((one) => Math.round(100 * one))"
+
+
+def test_a_text_that_is_opened_from_the_map_leads_back_to_its_question_place_and_selection(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.fill("#wanted", "salt")
+    page.locator("#card .said", has_text="answers to “salt”").wait_for()
+    assert page.url.endswith("/map/texts?layout=pca&q=salt")
+    for label, view in (("Search", "./?q=salt&index=texts"), ("About", "./?q=salt&tab=about&index=texts")):
+        given = page.get_by_role("link", name=label, exact=True).get_attribute("href").partition("?")[2]
+        assert sorted(given.split("&")) == sorted(view.partition("?")[2].split("&")), label
+    page.evaluate("choose(numberOfRow(7))")
+    page.evaluate("zoomAt(3, 200, 300)")
+    link = page.locator("#card a", has_text="Read the text")
+    link.wait_for()
+    seen.settle()
+    place, few = page.evaluate(PLACE), page.evaluate("fewNumbers.length")
+    assert few > 1
+    for way in ("link", "back", "further"):
+        link.click()
+        back = page.get_by_role("link", name="back to the map")
+        back.wait_for()
+        assert page.get_by_text("back to the answers").count() == 0
+        chosen = 7
+        if way == "further":
+            page.locator(".like-texts a").first.click()
+            page.wait_for_url(lambda url: "row=7" not in url)
+            chosen = int(page.url.partition("row=")[2].partition("&")[0])
+            page.wait_for_selector(f"a[rel=bookmark]:has-text('{READ}')")
+        page.go_back() if way == "back" else back.click()
+        page.locator("#card .to-list", has_text="answers to “salt”").wait_for()
+        seen.settle()
+        assert page.url.endswith(f"/map/texts?layout=pca&q=salt#{chosen}"), way
+        assert page.evaluate("ROWS[state.chosen]") == chosen
+        assert page.input_value("#wanted") == "salt"
+        assert page.evaluate("fewNumbers.length") == few
+        if way != "further":
+            assert page.evaluate(PLACE) == place, way
+    assert seen.errors == []
+
+
+def test_each_text_of_a_list_leads_to_its_page_and_back_to_the_list(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    entry = page.locator("#legend button").first
+    entry.click()
+    said = page.locator("#card .said").inner_text()
+    links = page.locator("#card ol a", has_text="read")
+    assert links.count() == page.locator("#card ol button").count() == page.evaluate("fewNumbers.length")
+    page.locator("canvas").hover(position={"x": 300, "y": 300})  # the list stays
+    assert page.locator("#card .said").inner_text() == said
+    for way in ("link", "back"):
+        links.nth(12).click()
+        back = page.get_by_role("link", name="back to the map")
+        page.locator(f"a[rel=bookmark]:has-text('{READ}')").wait_for()
+        back.click() if way == "link" else page.go_back()
+        page.locator("#card .said", has_text=said).wait_for()
+        assert page.locator("#legend button").first.get_attribute("aria-pressed") == "true"
+        assert page.evaluate("Number(document.activeElement.dataset.word)") == page.evaluate("fewNumbers[12]"), way
+    # the text beside the map, and back to the list; then to the map
+    page.locator("#card ol button").nth(3).click()
+    page.locator("#card .to-list").click()
+    page.locator("#card .said", has_text=said).wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.locator("#card .hint").wait_for()
+    assert page.evaluate("fewNumbers.length") == 0
+    assert page.locator("#legend button").first.get_attribute("aria-pressed") == "false"
+    assert seen.errors == []
+
+
+def test_a_long_list_goes_on(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    page.evaluate("showFew(Array.from({length: 450}, (_, n) => n % N), '450 texts')")
+    for n, more in ((200, "and 250 more"), (400, "and 50 more")):
+        assert page.locator("#card ol a").count() == n
+        page.get_by_role("button", name=more).click()
+    assert page.locator("#card ol a").count() == 450
+    assert (
+        page.evaluate("[...document.querySelectorAll('#card ol > li > button')].indexOf(document.activeElement)") == 400
+    )
+    assert seen.errors == []
+
+
+PHONE = {"viewport": {"width": 420, "height": 820}, "has_touch": True, "is_mobile": True}
+
+
+def test_on_a_phone_nothing_is_covered_and_fingers_move_the_map(look_at, server):  # noqa: F811
+    seen = look_at(server.url, **PHONE)
+    page = seen.go("/map/texts?layout=pca&q=salt")
+    page.locator("#card .said").wait_for()
+    seen.settle()
+
+    def box(what):
+        return page.locator(what).bounding_box()
+
+    def below(one, other):
+        return box(one)["y"] >= box(other)["y"] + box(other)["height"] - 1
+
+    assert below("#map", "#search")
+    assert below(".tools", "#map")
+    assert below("#card", "main")
+    assert box("#map")["height"] > 200
+    assert box("#card")["y"] + box("#card")["height"] <= 821
+    assert cut_off(page) == []
+    page.get_by_role("button", name="Close").tap()
+    # the legend is folded, and opens without a word that is cut
+    assert below("#groups", "main")
+    assert box("#groups")["height"] < 60
+    page.locator("#groups summary").tap()
+    page.locator("#legend button").last.scroll_into_view_if_needed()
+    assert page.evaluate(
+        "[...document.querySelectorAll('#legend span')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
+    )
+    page.locator("#groups summary").tap()
+    seen.settle()
+    # names of groups stand within the part that does not fade
+    drawn = page.evaluate("""() => {
+      const seen = [], own = context.fillText;
+      context.fillText = (said, x, y) => {
+        const half = context.measureText(said).width / 2;
+        seen.push([x - half, x + half]);
+        own.call(context, said, x, y);
+      };
+      drawNow(true);
+      context.fillText = own;
+      return seen;
+    }""")
+    assert drawn
+    assert all(left >= 19 and right <= 401 for left, right in drawn), drawn
+    # one finger, two fingers, a tap
+    session = seen.context.new_cdp_session(page)
+    top = box("#map")["y"]
+
+    def touch(*steps):
+        for kind, step in zip(["touchStart", *["touchMove"] * (len(steps) - 1)], steps, strict=True):
+            points = [{"x": x, "y": top + y, "id": n} for n, (x, y) in enumerate(step)]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    before = page.evaluate("({...camera})")
+    touch([(200, 200)], [(180, 190)], [(150, 170)], [(140, 160)])
+    after = page.evaluate("({...camera})")
+    assert after["scale"] == before["scale"]
+    assert after["x"] > before["x"]
+    assert after["y"] > before["y"]
+    touch([(180, 200), (220, 200)], [(160, 200), (240, 200)], [(120, 200), (280, 200)])
+    assert page.evaluate("camera.scale") > 2 * after["scale"]
+    page.evaluate("Object.assign(camera, wholeMap())")
+    page.evaluate("drawNow(true)")
+    x, y = page.evaluate("[screenX(placeX(5)), screenY(placeY(5))]")
+    near = page.evaluate("([x, y]) => wordAt(x, y, TOUCH_REACH)", [x, y])
+    page.wait_for_timeout(400)  # two taps at once are a zoom
+    touch([(x, y)])
+    page.locator("#card a", has_text="Read the text").wait_for()
+    assert page.evaluate("state.chosen") == near
+    assert below("#card", "main")
+    page.locator("#card a", has_text="Read the text").tap()
+    page.get_by_role("link", name="back to the map").tap()
+    page.locator("#card a", has_text="Read the text").wait_for()
+    assert seen.errors == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_has_no_barrier_and_fits_and_says_all_without_a_script(look_at, server, mapped, tmp_path, scheme):  # noqa: F811
     wordpipe.map(mapped, tmp_path / "map.html", layout="pca")
@@ -160,7 +325,7 @@ def test_it_has_no_barrier_and_fits_and_says_all_without_a_script(look_at, serve
         seen = look_at(base, color_scheme=scheme, java_script_enabled=False)
         page = seen.go(path)
         assert page.locator("noscript img, img").first.is_visible()
-        page.locator("summary").first.click()
-        assert page.locator("details[open] li").count() > 0
+        page.locator("noscript summary").first.click()
+        assert page.locator("noscript details[open] li").count() > 0
         assert fits(page)
         assert not page.locator("canvas").is_visible()

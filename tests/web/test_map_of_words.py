@@ -147,9 +147,9 @@ def test_it_has_no_barrier_and_fits_and_says_all_without_a_script(look_at, serve
     seen = look_at(server.url, color_scheme=scheme, java_script_enabled=False)
     page = seen.go(f"{MAP}?layout=pca")
     assert page.locator("noscript img, img").first.is_visible()
-    page.locator("summary").first.click()
+    page.locator("noscript summary").first.click()
     assert fits(page)
-    page.locator("details[open] li a").first.click()
+    page.locator("noscript details[open] li a").first.click()
     page.wait_for_selector("table.words")
 
 

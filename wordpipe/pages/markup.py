@@ -39,6 +39,20 @@ def page_of(folder: str, fills: Mapping[str, str], scripts: Sequence[str] = (), 
     return re.sub(r"\{\{(\w+)\}\}", lambda match: given[match[1]], part(folder, "page.html")).encode()
 
 
+def menu(entries: Sequence[tuple[str, str, str]]) -> str:
+    """Return the menu of the server that shows a page of a map.
+
+    Args:
+        entries: view, label and address of each; the view `map` is the page itself.
+    """
+    links = [
+        f'<a href="{shown(to)}">{label}</a>' if view != "map" else f'<a aria-current="page">{label}</a>'
+        for view, label, to in entries
+    ]
+    name = '<a href="../" class="name">wordpipe</a>'
+    return f'<nav aria-label="Views">{name}{"".join(links)}</nav>' if entries else ""
+
+
 def policy_of(folder: str, scripts: Sequence[str], *, asks: bool) -> str:
     """Return the policy in the head of a page; see `page_of`."""
     return _parts_of(folder, scripts, asks=asks)[2]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
-from wordpipe.pages.markup import json_for_script, page_of, policy_of, shown
+from wordpipe.pages.markup import json_for_script, menu, page_of, policy_of, shown
 from wordpipe.pages.still_map import still_map
 from wordpipe.pages.word_map import (
     COLOURS,
@@ -26,6 +26,7 @@ from wordpipe.pages.word_map import (
     base64_of,
     close_gaps,
     colour_order,
+    figures_of,
     group_by_direction,
     meaning_of,
     nearest_on_plane,
@@ -167,16 +168,16 @@ def text_map_policy() -> str:
     return policy_of("map", SCRIPTS, asks=True)
 
 
-def text_map_page(found: TextMap, index: str | None = None) -> bytes:
+def text_map_page(found: TextMap, index: str | None = None, entries: Sequence[tuple[str, str, str]] = ()) -> bytes:
     """Return the page of a map of texts, UTF-8. The same map gives the same bytes.
 
     Args:
         found: the map.
         index: its name in the server that shows the page, at `map/NAME`; then the page asks the server for answers and texts,
             and no beginnings of texts are in it. None: the page stands alone.
+        entries: of the menu of that server; see `menu`.
     """
     first = found.colourings[0]
-    back = "" if index is None else f'<a href="{shown("../?" + urlencode({"index": index}))}" id="back">Search</a> · '
     texts: dict[str, Any] = {
         "rows": base64_of(found.rows, "<u4"),
         "index": index,
@@ -195,16 +196,18 @@ def text_map_page(found: TextMap, index: str | None = None) -> bytes:
     }  # fmt: skip
 
     def address(number: int) -> str:
-        return "" if index is None else "../text/?" + urlencode({"row": found.rows[number], "index": index})
+        return (
+            "" if index is None else "../text/?" + urlencode({"row": found.rows[number], "index": index, "map": "auto"})
+        )
 
+    near, meaning = meaning_of("text", len(found.names), found.dim, _NEIGHBOURS, found.neighbours_kept, found.layout)
     fills = {
         "title": shown(found.title),
-        "figures": shown(f"{found.dim} dimensions, layout by {found.layout.upper()}"),
-        "meaning": shown(
-            meaning_of("text", len(found.names), found.dim, _NEIGHBOURS, found.neighbours_kept, found.layout)
-        ),
+        "figures": shown(figures_of(found.dim, found.layout)),
+        "near": shown(near),
+        "meaning": shown(meaning),
         "data": json_for_script(data),
-        "back": back,
+        "menu": menu(entries),
         "find": "Find titles" if index is None else "Ask a question",
         "things": "texts",
         "tools": '<button id="lasso" type="button" aria-pressed="false" title="Draw around texts to list them">Lasso</button>'

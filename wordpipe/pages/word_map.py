@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from wordpipe.errors import ConfigError
 from wordpipe.metrics import SCORES_AT_ONCE, largest_columns, nearest_rows, neighbour_overlap, unit_rows
-from wordpipe.pages.markup import json_for_script, page_of, policy_of
+from wordpipe.pages.markup import json_for_script, menu, page_of, policy_of
 from wordpipe.pages.still_map import still_map
 
 COLOURS = 12  # in map/page.css
@@ -40,7 +40,7 @@ _NAMES_PER_GROUP = 3
 _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
 SCRIPTS = (
-    "data", "camera", "labels", "drawing", "texts", "card", "search", "legend", "analogy", "pointer", "main",
+    "data", "camera", "labels", "drawing", "texts", "card", "search", "legend", "analogy", "pointer", "kept", "main",
 )  # fmt: skip
 """Of the page of a map, in their order."""
 _LAYOUTS = {
@@ -298,7 +298,7 @@ def word_map_policy() -> str:
     return policy_of("map", SCRIPTS, asks=False)
 
 
-def word_map_page(shown: WordMap, words: str | None = None) -> bytes:
+def word_map_page(shown: WordMap, words: str | None = None, entries: Sequence[tuple[str, str, str]] = ()) -> bytes:
     """Return the page of a map of words, UTF-8. The same map gives the same bytes.
 
     A policy in its head lets exactly its own style and script through, by hash, so that no word could run even if it got out
@@ -308,25 +308,27 @@ def word_map_page(shown: WordMap, words: str | None = None) -> bytes:
         shown: the map.
         words: its name in the server that shows the page, at `map/NAME`; then words lead to their neighbours among all words.
             None: the page stands alone.
+        entries: of the menu of that server; see `menu`.
     """
-    back, still = "", "This page needs JavaScript, which is turned off."
+    still = "This page needs JavaScript, which is turned off."
     if words is not None:
         view = {"tab": "words", "words": words}
-        back = f'<a href="{escape("../?" + urlencode(view))}" id="back">Words</a> · '
         labels = {colour: ", ".join(names) for colour, names in shown.group_names.items()}
         still = still_map(
             shown.title, shown.words, shown.places, shown.groups, labels,
             lambda number: "../?" + urlencode({**view, "word": shown.words[number]}, errors="replace"),
         )  # fmt: skip
+    near, meaning = _meaning(shown)
     fills = {
         "title": escape(shown.title),
-        "back": back,
+        "menu": menu(entries),
         "find": "Find a word",
         "things": "words",
         "tools": "",
         "still": still,
-        "figures": escape(f"{shown.dim} dimensions, layout by {shown.layout.upper()}"),
-        "meaning": escape(_meaning(shown)),
+        "figures": escape(figures_of(shown.dim, shown.layout)),
+        "near": escape(near),
+        "meaning": escape(meaning),
         "data": json_for_script(_data(shown) | ({} if words is None else {"served": words})),
     }
     return page_of("map", fills, SCRIPTS)
@@ -353,19 +355,24 @@ def base64_of(array: npt.NDArray[Any], dtype: str) -> str:
     return b64encode(np.ascontiguousarray(array, dtype=dtype).tobytes()).decode()
 
 
-def _meaning(shown: WordMap) -> str:
+def _meaning(shown: WordMap) -> tuple[str, str]:
     """Return sentences on the meaning of distances on this map, with its measured figure."""
     return meaning_of(
         "word", len(shown.words), shown.dim, shown.neighbours.shape[1], shown.neighbours_kept, shown.layout
     )
 
 
-def meaning_of(thing: str, n: int, dim: int, k: int, kept: float, layout: str) -> str:
-    """Return sentences on the meaning of distances on a map of `n` words or texts, with its measured figure."""
+def figures_of(dim: int, layout: str) -> str:
+    """Return how a map was made: of vectors of how many numbers, by which layout."""
+    return f"{dim} dimensions, layout by {layout.upper()}"
+
+
+def meaning_of(thing: str, n: int, dim: int, k: int, kept: float, layout: str) -> tuple[str, str]:
+    """Return a sentence, and more of them, on the meaning of distances on a map of `n` words or texts, with its figure."""
     how = "mostly" if kept >= 0.5 else "sometimes" if kept >= 0.1 else "rarely"
     return (
-        f"{thing.capitalize()}s that are near each other on this page are {how} also near each other in all {dim} dimensions. "
+        f"{thing.capitalize()}s that are near each other on this page are {how} also near each other in all {dim} dimensions.",
         f"A share of {kept:.2f} of the {k} nearest neighbours of a {thing} are among its {k} nearest {thing}s on "
         f"this page (by chance: {k / max(1, n - 1):.2g}). "
-        f"{_LAYOUTS[layout]}"
+        f"{_LAYOUTS[layout]}",
     )

@@ -11,7 +11,25 @@ function element(name, text = "", kind = "") {
 function showCard() {
   if (TEXTS) return showText();
   const word = wordInFocus();
-  card.replaceChildren(...(word >= 0 ? [title(word), frequency(word), ...wayOn(word), neighbourList(word)] : analogyCard() ?? [...absence(), hint()]));
+  card.replaceChildren(...closing(), ...(word >= 0 ? [title(word), frequency(word), ...wayOn(word), neighbourList(word)] : analogyCard() ?? [...absence(), hint()]));
+}
+
+// What is said of a selection can be closed, also where there are no keys.
+function closing() {
+  if (state.chosen < 0 && !fewSaid && !analogy.length && (TEXTS || !absent)) return [];
+  const button = element("button", "×", "close");
+  button.type = "button";
+  button.ariaLabel = "Close";
+  button.addEventListener("click", stepBack);
+  return [button];
+}
+
+// One step back: from a text to the list, from the list to the map.
+function stepBack() {
+  if (state.chosen >= 0) return choose(-1);
+  light(-1, -1);
+  if (TEXTS) showFew([], "");
+  else endAnalogy();
 }
 
 // To the neighbours of a word among all words, of which the map has some.
@@ -74,10 +92,9 @@ function hover(word) {
   if (state.hovered === word) return;
   state.hovered = word;
   canvas.classList.toggle("on-word", word >= 0);
-  if (state.chosen < 0) {
-    showCard();
-    draw();
-  }
+  if (state.chosen >= 0) return;
+  if (!fewSaid) showCard();
+  draw();
 }
 
 function choose(word) {

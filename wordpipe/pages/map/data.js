@@ -13,6 +13,7 @@ let GROUPS = bytesOf(DATA.groups); // the number of the colour
 let NAMES = DATA.names; // [colour, words] of each group, the largest group first
 const SERVED = DATA.served ?? null; // the name of the words in the server that shows them
 const THINGS = TEXTS ? "texts" : "words";
+const EDGE = 20; // of the canvas that fades, CSS pixels; see page.css
 const LONGEST_LABEL = 42; // letters
 
 function bytesOf(text) {

@@ -2,6 +2,9 @@
 const legend = document.getElementById("legend");
 
 function drawLegend() {
+  const groups = document.getElementById("groups"), by = TEXTS?.colourings[document.getElementById("colour")?.value ?? 0].name ?? "groups";
+  groups.hidden = NAMES.length < 2 && !document.getElementById("colour");
+  groups.querySelector("summary").textContent = by === "groups" ? `${NAMES.length} groups` : `${NAMES.length} colours by ${by}`;
   if (NAMES.length < 2) return legend.replaceChildren();
   const sizes = new Map();
   for (const group of GROUPS) sizes.set(group, (sizes.get(group) ?? 0) + 1);

@@ -38,19 +38,25 @@ function start() {
   const linked = wordInAddress();
   absent = linked < 0 ? namedInAddress() : "";
   startSearch();
-  drawLegend();
   if (TEXTS) startTexts();
+  drawLegend();
   startPointer();
   startPrinting();
+  if (matchMedia("(max-width: 760px)").matches) document.getElementById("groups").open = false; // the map comes first
   document.getElementById("zoom-in").addEventListener("click", () => flyTo(zoomed(1.6, stage.width / 2, stage.height / 2), 200));
   document.getElementById("zoom-out").addEventListener("click", () => flyTo(zoomed(1 / 1.6, stage.width / 2, stage.height / 2), 200));
   document.getElementById("reset").addEventListener("click", reset);
   dark.addEventListener("change", () => refresh());
   new ResizeObserver(() => refresh()).observe(canvas);
   addEventListener("hashchange", () => wordInAddress() >= 0 && goTo(wordInAddress()));
+  addEventListener("pagehide", keepPlace);
   startAnalogy();
   refresh();
   showCard();
+  keepMenu();
+  const kept = keptPlace();
+  if (kept) return restorePlace(kept, linked);
+  if (TEXTS && wanted.value) lightAnswers(0, true);
   if (linked >= 0 && TEXTS && wanted.value) choose(linked); // among the answers, which stay in view
   else if (linked >= 0) goTo(linked);
   else if (analogyOnMap().length) showAnalogy();

@@ -17,7 +17,7 @@ function startPointer() {
   canvas.addEventListener("pointerdown", down);
   canvas.addEventListener("pointermove", move);
   canvas.addEventListener("pointerup", up);
-  canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
+  canvas.addEventListener("pointercancel", cancel);
   canvas.addEventListener("pointerleave", () => hover(-1));
   canvas.addEventListener("wheel", wheel, { passive: false });
   addEventListener("keydown", key);
@@ -26,10 +26,17 @@ function startPointer() {
 function down(event) {
   if (event.button > 0) return;
   canvas.setPointerCapture(event.pointerId);
+  if (lasso.path) return; // another finger
   if (TEXTS && beginLasso(event)) return;
   if (!fingers.size) moved = 0;
   fingers.set(event.pointerId, at(event));
   if (fingers.size > 1) moved = Infinity; // a pinch is no click
+}
+
+function cancel(event) {
+  fingers.delete(event.pointerId);
+  if (lasso.path) lasso.path = null;
+  draw();
 }
 
 function move(event) {
@@ -95,7 +102,7 @@ function key(event) {
     ArrowRight: () => panBy(-step, 0),
     ArrowUp: () => panBy(0, step),
     ArrowDown: () => panBy(0, -step),
-    Escape: () => (state.chosen >= 0 ? choose(-1) : TEXTS ? showFew([], "") : endAnalogy()),
+    Escape: stepBack,
     "/": () => wanted.focus(),
   };
   if (!Object.hasOwn(actions, event.key)) return;

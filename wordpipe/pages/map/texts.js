@@ -1,12 +1,12 @@
 // A map of texts: dots that are painted point by point, answers that are lit, texts in a lasso, and what is said of a text.
 const WAIT = 200; // milliseconds after the last key
 const ASKED = 200; // answers that are lit
-const LISTED = 200; // texts of a list
+const LISTED = 200; // texts of a list at once
 const WRITTEN = 60; // titles, of as many dots as are in view
 const few = new Uint8Array(N); // 1: lit, by a question or a lasso
 const lasso = { isOn: false, path: null };
 const SERVER = TEXTS && TEXTS.index !== null ? new URL("..", location.href) : null;
-let fewNumbers = [], fewSaid = "";
+let fewNumbers = [], fewSaid = "", listed = LISTED;
 let picture = null, pixels = null;
 let middles = []; // of the groups: [colour, x, y] on the grid
 let asking = new AbortController(), waiting = 0, told = null;
@@ -72,8 +72,8 @@ function drawTitles(seen, isFew) {
   written = [];
   context.globalAlpha = 1;
   const place = (word, manner) => {
-    const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 24 ? 14 : -12;
-    const x = Math.min(stage.width - half - 4, Math.max(half + 4, screenX(placeX(word)))), y = screenY(placeY(word)) + below;
+    const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 36 ? 14 : -12;
+    const x = within(screenX(placeX(word)), half, stage.width), y = screenY(placeY(word)) + below;
     if (boxes.add(x - half, y - 7, x + half, y + 7) || manner !== "plain") write(word, x, y, manner);
   };
   if (focus >= 0) {
@@ -91,13 +91,18 @@ function drawTitles(seen, isFew) {
 function writeGroup(colour, x, y, boxes) {
   const said = NAMES.find(([one]) => one === colour)[1].join(", ");
   context.font = `600 13px ${letters}`;
-  const half = context.measureText(said).width / 2, [sx, sy] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
+  const half = context.measureText(said).width / 2, [toX, toY] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
+  if (toX < 0 || toY < 0 || toX > stage.width || toY > stage.height) return;
+  const sx = within(toX, half, stage.width), sy = within(toY, 8, stage.height);
   if (!boxes.add(sx - half - 4, sy - 9, sx + half + 4, sy + 9)) return;
   Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
   context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
   context.strokeText(said, sx, sy);
   context.fillText(said, sx, sy);
 }
+
+// The middle of what is written there, so that no end of it is in the edge that fades.
+const within = (middle, half, size) => Math.min(size - half - EDGE, Math.max(half + EDGE, middle));
 
 // A ring around the text that is opened, or pointed at.
 function drawChosen() {
@@ -170,6 +175,7 @@ function lightAnswers(wait = WAIT, keeps = false) {
   asking.abort();
   waiting = setTimeout(async () => {
     const asked = wanted.value.trim();
+    keepQuestion(asked);
     if (!asked) return showFew([], "", keeps);
     if (!SERVER) {
       const typed = asked.toLowerCase(), found = Array.from(FOLDED.keys()).filter((word) => FOLDED[word].includes(typed));
@@ -220,56 +226,92 @@ function numberOfRow(row) {
 function showFew(numbers, said, keeps = false) {
   few.fill(0);
   for (const word of numbers) few[word] = 1;
-  [fewNumbers, fewSaid] = [numbers, said];
+  [fewNumbers, fewSaid, listed] = [numbers, said, LISTED];
+  state.hovered = -1; // of the list before
   if (state.chosen >= 0 && !keeps) choose(-1);
   else showText();
   draw();
 }
 
 function showText() {
-  const word = wordInFocus();
-  if (word >= 0) return card.replaceChildren(title(word), ...aboutText(word));
+  const word = fewSaid ? state.chosen : wordInFocus(); // a list stays while one points at dots
+  if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...aboutText(word));
   card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
-  if (fewSaid) return card.replaceChildren(Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
+  if (fewSaid) return card.replaceChildren(...closing(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
   card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
     + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
 }
 
 function listOf(numbers) {
-  const list = element("ol");
-  list.append(...numbers.slice(0, LISTED).map((word) => {
+  const list = element("ol", "", TEXTS ? "texts" : "");
+  list.append(...numbers.slice(0, listed).map((word) => {
     const item = element("li"), button = element("button");
     button.type = "button";
     button.style.color = `var(--c${GROUPS[word]})`;
     button.append(element("bdi", WORDS[word]));
     button.addEventListener("click", () => goTo(word));
     item.append(button);
+    if (SERVER) item.append(wayToText(word, "read", WORDS[word]));
+    if (TEXTS) for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
     return item;
   }));
-  if (numbers.length > LISTED) list.append(element("li", `and ${(numbers.length - LISTED).toLocaleString("en")} more`, "count"));
+  if (numbers.length > listed) {
+    const item = element("li"), more = element("button", `and ${(numbers.length - listed).toLocaleString("en")} more`, "more");
+    more.type = "button";
+    more.addEventListener("click", () => {
+      const before = listed;
+      listed += LISTED;
+      showText();
+      card.querySelectorAll("ol > li > button")[before].focus();
+    });
+    item.append(more);
+    list.append(item);
+  }
   return list;
 }
+
+// Back to the list from which a text was chosen.
+function wayToList() {
+  if (!fewSaid || state.chosen < 0) return [];
+  const button = element("button", `← ${fewSaid}`, "to-list");
+  button.type = "button";
+  button.addEventListener("click", () => choose(-1));
+  return [button];
+}
+
+// The page of a text, which leads back to the map as it is.
+function wayToText(word, said, name) {
+  const layout = new URLSearchParams(location.search).get("layout") ?? "auto";
+  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index, map: layout }), link = element("a", said);
+  if (wanted.value.trim()) given.set("q", wanted.value.trim());
+  link.href = new URL(`text/?${given}`, SERVER).href;
+  link.dataset.word = word;
+  if (name) link.ariaLabel = `${said}: ${name}`;
+  link.addEventListener("click", () => rememberOpened(link));
+  return link;
+}
+
+// Lines of a file are not those of a narrow column.
+const flowing = (text) => text.replace(/\s+/g, " ").trim();
 
 // The beginning of a text: it is in the page, or the server is asked for it when the text is chosen.
 function aboutText(word) {
   const body = element("p", "", "text");
   body.dir = "auto";
   if (!SERVER) {
-    body.textContent = TEXTS.beginnings[word];
+    const [stand, ...beginning] = TEXTS.beginnings[word].split("\n");
+    body.textContent = `${stand}\n${flowing(beginning.join(" "))}`;
     return [body];
   }
   if (state.chosen !== word) return [];
-  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index }), link = element("a", "Read the text");
-  if (wanted.value.trim()) given.set("q", wanted.value.trim());
-  link.href = new URL(`text/?${given}`, SERVER).href;
   if (told?.word === word) body.textContent = told.text;
   else {
     get("text", { row: ROWS[word], length: 600 }).then(({ text, next }) => {
-      told = { word, text: next === null ? text : `${text}…` };
+      told = { word, text: flowing(next === null ? text : `${text}…`) };
       if (state.chosen === word) body.textContent = told.text;
     }, () => {});
   }
-  return [body, link];
+  return [body, wayToText(word, "Read the text")];
 }
 
 // ---- colours
@@ -303,7 +345,7 @@ function startTexts() {
     select.addEventListener("change", () => colourBy(TEXTS.colourings[select.value]));
     label.append(select);
     label.className = "colour";
-    document.getElementById("search").append(label);
+    legend.before(label);
   }
   findMiddles();
   document.getElementById("lasso").addEventListener("click", () => setLasso(!lasso.isOn));
@@ -311,21 +353,5 @@ function startTexts() {
     const seen = numbersWhere((x, y) => x >= 0 && y >= 0 && x <= stage.width && y <= stage.height);
     showFew(seen, `${seen.length.toLocaleString("en")} texts in view`);
   });
-  const asked = new URLSearchParams(location.search).get("q");
-  keepList(asked ?? "");
-  if (!asked) return;
-  wanted.value = asked;
-  lightAnswers(0, true);
-}
-
-// Back to the list of answers as it was, with filters and order, where this tab had it: the address of the map has the question alone.
-function keepList(asked) {
-  if (!SERVER) return;
-  try {
-    const { search } = JSON.parse(sessionStorage.getItem("list")) ?? {}, given = new URLSearchParams(search);
-    if (!search || (given.get("q") ?? "") !== asked || (given.get("index") ?? TEXTS.index) !== TEXTS.index) return;
-    document.getElementById("back").href = new URL(`./${search}`, SERVER).href;
-  } catch {
-    // a browser may refuse to keep anything; then the link stays as it is
-  }
+  wanted.value = new URLSearchParams(location.search).get("q") ?? "";
 }

@@ -15,7 +15,7 @@ from wordpipe.errors import ConfigError, InputError, WordpipeError
 from wordpipe.metrics import has_direction
 from wordpipe.pages import COLOURS, INSTALL_UMAP, WordMap, has_umap, map_data, text_map_page, word_map_page
 from wordpipe.runtime import Progress
-from wordpipe.stages.examine.map_texts import BY_UMAP, MOST_TEXTS, map_of_texts
+from wordpipe.stages.examine.map_texts import BY_UMAP, MOST_TEXTS, beginning, map_of_texts
 from wordpipe.stages.job import PathLike, RunOptions, storage_errors
 from wordpipe.stages.python_calls import public
 from wordpipe.stages.search.opening import open_artifact
@@ -166,6 +166,7 @@ def _word_map(
     if (n := len(rows)) < _LEAST_WORDS:
         raise InputError("too few words for a map", where=where, got=n, expected=f"{_LEAST_WORDS} or more")
     found = None if near is None else table.find(near)
+    run.report(beginning(n, "words", layout))
     return map_data(
         [table.words[row] for row in rows],
         table.counts[rows],

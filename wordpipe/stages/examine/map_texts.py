@@ -59,6 +59,7 @@ def map_of_texts(
     rows, vectors_ND = rows[valid], vectors_ND[valid]
     if (n := len(rows)) < LEAST_TEXTS:
         raise InputError("too few texts for a map", where=path, got=n, expected=f"{LEAST_TEXTS} or more")
+    run.report(beginning(n, "texts", layout))
     # what is said of each
     run.report(Progress("titles", 0, n, "texts"))
     names, stands, beginnings = _said(opened, rows, run)
@@ -68,6 +69,16 @@ def map_of_texts(
         title=f"A map of {of}", layout=layout, n_groups=groups,
         report=lambda phase, done: run.report(Progress(phase, done, n if done else None, "texts" if done else "")),
     )  # fmt: skip
+
+
+def beginning(n: int, things: str, layout: str) -> Progress:
+    """Return the note with which the work on a map of `n` words or texts begins.
+
+    >>> beginning(5_000, "words", "pca").note
+    'drawing a map of 5,000 words by PCA'
+    """
+    wait = ", which takes about twenty seconds to start" if layout == "umap" else ""
+    return Progress("map", note=f"drawing a map of {n:,} {things} by {layout.upper()}{wait}")
 
 
 def _vectors(opened: OpenTextIndex, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:

@@ -34,6 +34,7 @@ from wordpipe.stages import (
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.endpoints.models import second_param
+from wordpipe.web.page.parts import menu
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
 
 _MOST_NUMBER = 10_000  # of a layer or a head
@@ -147,12 +148,12 @@ class MapPage(Endpoint):
         for one in items:
             if isinstance(at.opened, OpenWords):
                 words = map_of(at.opened.artifact, layout=one.layout, run=run)
-                page, policy = word_map_page(words, at.served.name), word_map_policy()
+                page, policy = word_map_page(words, at.served.name, _menu(at, words=at.served.name)), word_map_policy()
             else:
                 opened = type(at.opened)(at.opened.artifact)  # its readers are of this thread, those of `at` of another
                 layout = pick_text_layout(one.layout, len(opened), run)
                 texts = map_of_texts(opened, at.served.path, None, layout, _GROUPS, run)
-                page, policy = text_map_page(texts, at.served.name), text_map_policy()
+                page, policy = text_map_page(texts, at.served.name, _menu(at, index=at.served.name)), text_map_policy()
             made.append(_MadePage(page, gzip.compress(page, 6, mtime=0), policy))
         return made
 
@@ -164,6 +165,13 @@ class MapPage(Endpoint):
         is_packed = "gzip" in request.headers.get("accept-encoding", "")
         headers |= {"Content-Encoding": "gzip"} if is_packed else {}
         return Response(made.packed if is_packed else made.page, headers=headers, media_type="text/html")
+
+
+def _menu(at: At, **shown: str) -> list[tuple[str, str, str]]:
+    """Return the entries of the menu of a map's page, for the artifact that is shown; none of a server without a page."""
+    served = at.server.artifacts.by_name.values()
+    about = {"artifacts": [{"name": one.name, "can": [*one.current.abilities]} for one in served]}
+    return menu(about, shown, tab="map", root="../") if at.server.has_page else []
 
 
 @endpoint("/doctor", group="Server", can="examine", answer=_EXAMINED, made_once=True)

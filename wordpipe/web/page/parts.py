@@ -6,6 +6,8 @@ from urllib.parse import quote, urlencode
 
 from wordpipe.pages import bar, shown
 
+LAYOUTS = ("umap", "pca")
+"""Of a map, that its address may name."""
 ALL = "*"
 """Stands for all indexes over texts, as in web/together.py."""
 TABS = {"search": "Search", "words": "Words", "model": "Model", "about": "About"}
@@ -135,12 +137,13 @@ def menu(
         root: the way from the address of the page to that of `/`.
         row: of the text that is shown, which the map marks.
     """
-    links = [
-        (one, TABS[one], url(root, tab=one if one != "search" else None, **kept_of(params))) for one in tabs_of(about)
-    ]
+    kept = kept_of(params)
+    shown = {"words": {"tab": "words", "words": params.get("words")}, "search": {}}
+    links = [(one, TABS[one], url(root, **shown.get(one, {"tab": one}), **kept)) for one in tabs_of(about)]
     if (to := _map_of_menu(about, params, tab)) is not None:
         mapped, place = to
-        address = url(f"{root}map/{quote(mapped, safe='')}", q=params.get("q"))
+        layout = params.get("map") if params.get("map") in LAYOUTS else None  # a text that was opened from the map
+        address = url(f"{root}map/{quote(mapped, safe='')}", layout=layout, q=params.get("q"))
         place = place if row is None else str(row)
         links.insert(1, ("map", "Map", f"{address}#{place}" if place else address))
     return links

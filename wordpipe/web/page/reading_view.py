@@ -1,7 +1,8 @@
 """The page of one text, `/text/ID`: all of the text with the words of the question marked, and links to texts beside the text.
 
 Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id), `start` (the first
-character of a part of a long text), and those of the list of answers to which the way back leads.
+character of a part of a long text), and those of the list of answers to which the way back leads, or `map` (a layout): then it
+leads to the map.
 """
 
 import re
@@ -10,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
-from wordpipe.web.page.parts import Inner, Markup, marks, over_texts, problem, prose, tag, url, way_back
+from wordpipe.web.page.parts import LAYOUTS, Inner, Markup, marks, menu, over_texts, problem, prose, tag, url, way_back
 from wordpipe.wording import place_of_hit
 
 _PART = 100_000  # characters of a text
@@ -57,7 +58,9 @@ async def reading_view(
         status, found = await ask("/text", {**given, "id": record_id})
     if status != 200:
         return status, "text", None, tag("div", problem(found))
-    index, title, way = found["index"], str(found.get("title") or ""), way_back(params)
+    index, title = found["index"], str(found.get("title") or "")
+    mapped = params.get("map") if params.get("map") in ("auto", *LAYOUTS) else None  # the text was opened from the map
+    way = {**way_back(params), "map": mapped}
     beside = {
         name: (await ask("/text", {"index": index, "row": str(found[name]), "length": str(_BEGINNING)}))[1]
         for name in ("before", "after")
@@ -74,8 +77,11 @@ async def reading_view(
         )
         hits = _of_others(near["hits"], found["doc_id"]) if like_status == 200 else []
         like = _like(hits, index, asked, root, way)
-    label = f"← back to the {'answers' if asked else 'search'}"
-    back = tag("p", tag("a", label, href=url(root, q=asked, index=index, **way), class_="back"), class_="links")
+    label, to = f"← back to the {'answers' if asked else 'search'}", url(root, q=asked, index=index, **way_back(params))
+    if mapped:
+        entries = menu(about, {**params, "index": index}, root=root, row=found["row"])
+        label, to = "← back to the map", next((href for view, _, href in entries if view == "map"), root)
+    back = tag("p", tag("a", label, href=to, class_="back"), class_="links")
     shown = tag(
         "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found),
         tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),

@@ -1,4 +1,4 @@
-// The way from an answer to its text and back: the list as it was, with the answer that was opened.
+// The way from an answer to its text and back: the list as it was, with the answer that was opened; from the map (kept.js there) it is the map.
 
 const KEY = "list"; // of what is remembered for this tab: the list, and the text that was opened from it
 
@@ -24,7 +24,7 @@ export function goBack(link) {
   }
   const own = new URL(link.href), other = new URL(list ?? "", own.href.split("?")[0]);
   const asked = (address) => (address.searchParams.get("q") ?? "").trim();
-  if (list && asked(own) === asked(other)) link.href = other.href;
+  if (list && !own.pathname.includes("/map/") && asked(own) === asked(other)) link.href = other.href;
   link.addEventListener("click", (event) => {
     if (!history.state?.isFromList || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
