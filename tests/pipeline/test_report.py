@@ -9,6 +9,7 @@ import pytest
 import wordpipe
 from tests.support.configs import small_config
 from wordpipe.errors import ConfigError, InputError, StorageError
+from wordpipe.stages import sample_answers
 
 
 @pytest.fixture
@@ -177,3 +178,19 @@ def test_refusals(built, tmp_path):
     with pytest.raises(StorageError):
         wordpipe.report(built, "/dev/full")
     assert (tmp_path / "report.html").read_text() == "old"
+
+
+def test_a_passage_of_a_long_text_says_where_it_goes_on(tmp_path):
+    beginning = " ".join(f"Word{n} stands before." for n in range(80))
+    rows = [{"title": f"A kettle sings {n}", "text": f"{beginning} A kettle sings {n}. {beginning}"} for n in range(4)]
+    rows.append({"title": "Salt", "text": "Salt draws water."})
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index")
+    passages = {
+        "".join(piece for piece, _ in answer["pieces"])
+        for sample in sample_answers(tmp_path / "index")
+        for answer in sample["answers"]
+    }
+    assert any(one.startswith("… ") for one in passages)
+    assert all(one.endswith(" …") for one in passages if "Word" in one)
+    assert passages & {"Salt draws water."}

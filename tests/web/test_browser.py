@@ -1093,6 +1093,8 @@ VIEWS = {
     "about": "/?tab=about",
     "doctor": "/?tab=about&doctor=words",
     "api": "/api",
+    "missing": "/text/nobody?index=records&q=salt",
+    "unknown address": "/nothing/at/all",
     "hostile": "/?index=hostile&q=salt",
     "text": "/text/r-5?row=5&index=records&q=rust",
     "hostile text": "/text/?row=4&index=hostile&q=salt",
@@ -1113,7 +1115,15 @@ def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see):
             page.set_viewport_size({"width": width, "height": 900})
             assert cut_off(page) == [], (name, width)
         page.set_viewport_size({"width": 1100, "height": 900})
-    assert [error for error in seen.errors if "400" not in error] == []
+    assert [error for error in seen.errors if "400" not in error and "404" not in error] == []
+
+
+@pytest.mark.oracle
+def test_nothing_stands_where_there_is_nothing_to_choose(see):
+    page = see(viewport={"width": 420, "height": 900}).go("/?tab=words")
+    field, analogy = page.locator(".field-row").bounding_box(), page.locator(".analogy input").first.bounding_box()
+    assert analogy["y"] - field["y"] - field["height"] < 20
+    assert page.evaluate("document.querySelector('#word').scrollWidth <= document.querySelector('#word').clientWidth")
 
 
 @pytest.mark.slow

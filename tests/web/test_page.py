@@ -641,6 +641,26 @@ def test_about_says_in_sentences_what_is_served_and_folds_the_rest(client):
     assert "A model that fills gaps in texts" in page
 
 
+def test_an_unknown_address_is_a_page_for_a_browser_alone(client):
+    for path, root in (("/nothing", "./"), ("/nothing/at/all", "../../")):
+        reply = client.get(path, headers={"Accept": "text/html,*/*"})
+        assert (reply.status_code, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+        page = Parsed(reply.text)
+        assert "There is no page at this address." in page.text
+        assert [one["href"] for one in page.all("link", rel="stylesheet")] == [f"{root}static/page.css"]
+        assert sum(one["href"] == root for one in page.all("a")) == 3  # the name, the search, and the link below
+        assert client.get(path).json()["error"]["message"].startswith("unknown path")
+    assert client.post("/nothing", headers={"Accept": "text/html"}).json()["error"]
+
+
+def test_a_text_that_is_missing_leads_back_to_the_answers(client):
+    reply = client.get("/text/nobody", params={"index": "records", "q": "salt", "sort": "year"})
+    assert reply.status_code == 404
+    (back,) = [one["href"] for one in Parsed(reply.text).all("a") if "sort=year" in one.get("href", "")][-1:]
+    assert dict(parse_qsl(urlsplit(back).query)) == {"q": "salt", "index": "records", "sort": "year"}
+    assert "← back to the answers" in reply.text
+
+
 def test_a_name_that_is_the_kind_is_said_once(serving, built):
     client = serving(built / "index", built / "words", page=PAGE)
     assert "index index" not in get(client, tab="about").text

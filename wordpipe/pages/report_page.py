@@ -210,8 +210,10 @@ def _training(artifacts: Sequence[ReportedArtifact]) -> str:
     # what the lines mean
     legend = (
         '<p class="hint">Upper part: loss in nats per target, by the number of tokens read. Lower part: learning rate.'
-        '<span class="key"></span>training<span class="key held"></span>held-out text<span class="key known"></span>'
-        "a model that knows only token frequencies. Losses of different objectives cannot be compared.</p>"
+        ' <span class="line"><span class="key"></span>training</span>'
+        ' <span class="line"><span class="key held"></span>held-out text</span>'
+        ' <span class="line"><span class="key known"></span>a model that knows only token frequencies.</span>'
+        " Losses of different objectives cannot be compared.</p>"
     )
     return f'{legend}<div class="charts">{"".join(figures)}</div>' if figures else ""
 

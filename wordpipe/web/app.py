@@ -87,7 +87,10 @@ class Application:
         except WordpipeError as error:
             await error_reply(error)(scope, receive, send)
         except HTTPException as error:
-            await _not_routed(error)(scope, receive, send)
+            reply = _not_routed(error)
+            if error.status_code == 404 and self.has_page and scope["method"] == "GET":
+                reply = await self._unknown(Request(scope, receive), reply)
+            await reply(scope, receive, send)
 
     @asynccontextmanager
     async def _lifespan(self, _: Any) -> AsyncIterator[None]:
@@ -164,6 +167,16 @@ class Application:
             else:
                 text = await self._page.refused(found, self._asker(request), "../")
             return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
+
+    async def _unknown(self, request: Request, reply: Response) -> Response:
+        """Return for a browser the page that says that an address is unknown; for any other client the reply as it is."""
+        if "text/html" not in request.headers.get("accept", "").lower():
+            return reply
+        root = "../" * (request.scope["path"].count("/") - 1) or "./"
+        said = {"error": {"message": "There is no page at this address."}}
+        text = await self._page.refused(said, self._asker(request), root)
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
+        return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
 
     async def static(self, request: Request) -> Response:
         """Return a file of the page: a script, the style, the icon."""

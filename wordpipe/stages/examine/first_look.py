@@ -113,6 +113,8 @@ def sample_answers(index: PathLike, *, verify: bool = True) -> list[dict[str, An
                 best, line = finder.passage(text, _PASSAGE), finder.line_of(hit)
                 place = place_of_hit({**hit, "passage_line": line} if line is not None else hit)
                 pieces = pieces_of(text, best.marks, best.start, best.stop)
+                begun, left = text[: best.start].strip(), text[best.stop :].strip()
+                pieces = [*([("… ", False)] if begun else []), *pieces, *([(" …", False)] if left else [])]
                 answers.append({"title": str(hit.get("title") or ""), "place": place, "pieces": pieces})
             found.append({"query": query, "answers": answers})
     return found

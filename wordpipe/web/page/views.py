@@ -100,7 +100,8 @@ async def api(params: Mapping[str, str], ask: Ask) -> tuple[int, str]:
 
 async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
     """Return the HTML of a page, with its menu, that says why something is not shown; `root` as in `reading`."""
-    view = tag("div", tag("h1", "Not shown", class_="unseen"), problem(reply))
+    first = tag("p", tag("a", "To the first page", href=root), class_="links")
+    view = tag("div", tag("h1", "Not shown", class_="unseen"), problem(reply), first)
     return await _beside_menu(view, "not shown", {}, ask, root)
 
 
@@ -169,7 +170,7 @@ async def words_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
     name = params.get("words") if params.get("words") in names else names[0]
     field = tag(
         "input", type="search", id="word", name="word", value=asked[:2_000], autocomplete="off", autocapitalize="none",
-        placeholder="a word or, for example, king - man + woman", spellcheck="false",
+        placeholder="a word, or king - man + woman", spellcheck="false",
     )  # fmt: skip
     label, button = tag("label", "Word", for_="word", class_="unseen"), tag("button", "Show", type="submit")
     form = tag(
