@@ -59,7 +59,7 @@ async def reading_view(
     if status != 200:
         to = url(root, q=asked, index=params.get("index"), **way_back(params))
         back = tag("p", tag("a", f"← back to the {'answers' if asked else 'search'}", href=to), class_="links")
-        return status, "text", None, tag("div", back, problem(found))
+        return status, "text", None, tag("div", back, tag("h1", "Not shown", class_="unseen"), problem(found))
     index, title = found["index"], str(found.get("title") or "")
     mapped = params.get("map") if params.get("map") in ("auto", *LAYOUTS) else None  # the text was opened from the map
     way = {**way_back(params), "map": mapped}
