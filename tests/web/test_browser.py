@@ -1121,7 +1121,10 @@ def test_no_view_has_a_barrier_or_is_wider_than_the_screen(see):
 @pytest.mark.oracle
 def test_nothing_stands_where_there_is_nothing_to_choose(see):
     page = see(viewport={"width": 420, "height": 900}).go("/?tab=words")
-    field, analogy = page.locator(".field-row").bounding_box(), page.locator(".analogy input").first.bounding_box()
+    field, analogy = (
+        page.locator(".field-row").bounding_box(),
+        page.locator(".analogy input[type=text]").first.bounding_box(),
+    )
     assert analogy["y"] - field["y"] - field["height"] < 20
     assert page.evaluate("document.querySelector('#word').scrollWidth <= document.querySelector('#word').clientWidth")
 
