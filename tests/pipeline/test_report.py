@@ -181,9 +181,9 @@ def test_refusals(built, tmp_path):
 
 
 def test_a_passage_of_a_long_text_says_where_it_goes_on(tmp_path):
-    beginning = " ".join(f"Word{n} stands before." for n in range(80))
-    rows = [{"title": f"A kettle sings {n}", "text": f"{beginning} A kettle sings {n}. {beginning}"} for n in range(4)]
-    rows.append({"title": "Salt", "text": "Salt draws water."})
+    beginning = " ".join(f"Word{n} stands before." for n in range(14))
+    topics = ["rusty kettle", "salty bread", "quiet harbour", "winter beehive"]
+    rows = [{"title": one.title(), "text": f"{beginning} A {one} is here. {beginning}"} for one in topics]
     wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
     wordpipe.index(tmp_path / "corpus", output=tmp_path / "index")
     passages = {
@@ -192,5 +192,4 @@ def test_a_passage_of_a_long_text_says_where_it_goes_on(tmp_path):
         for answer in sample["answers"]
     }
     assert any(one.startswith("… ") for one in passages)
-    assert all(one.endswith(" …") for one in passages if "Word" in one)
-    assert passages & {"Salt draws water."}
+    assert all(one.startswith("… ") or one.endswith(" …") for one in passages)
