@@ -15,7 +15,7 @@ baseline of the CoNLL-2003 shared task (Tjong Kim Sang and De Meulder 2003, sect
 """
 
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=Hashable)
 _WORD = re.compile(r"\w\w+")
 _PENALTY = {"single": 0.1, "several": 0.1, "score": 1.0}  # 1 / C of the regressions, alpha of the ridge
 _MOST_WEIGHTS = 1 << 22  # F × V; L-BFGS holds some 25 times as many float64
-_ROUNDS, _REMEMBERED, _TRIED = 1_000, 10, 40  # steps of L-BFGS; those it bends by; lengths of each
+_ROUNDS, _REMEMBERED, _TRIED = 1_000, 10, 40  # steps of L-BFGS; those it bends by; calls for each
 _FLAT, _LITTLE = 1e-5, 1e-10  # where it ends
 _PASSAGES = 64  # whose sentences are kept, for the next question on them
 
@@ -176,54 +176,31 @@ def fit_linear(features_NF: SparseRows, wanted_NV: Floats, loss: Loss, penalty: 
 
 
 def _lowest(value: Callable[[Floats], tuple[float, Floats]], at: Floats) -> Floats:
-    """Return where a convex function is lowest, by L-BFGS: the baselines' loss of their weights.
+    """Return where a convex function is lowest, by torch's L-BFGS: the baselines' loss of their weights.
 
-    It ends where no slope is above 1e-5 or a step takes less than 1e-10 of the loss away, or after 1,000 steps.
+    It ends where no slope is above 1e-5 or a step takes less than 1e-10 away, or after 1,000 steps.
 
     Args:
         value: the function and its gradient.
         at: where to begin.
 
-    Source: Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4 and 7.5; the search for a step that meets the
-    weak Wolfe conditions by Lewis and Overton 2013, "Nonsmooth optimization via quasi-Newton methods", algorithm 4.6.
+    Source: Nocedal and Wright 2006, "Numerical Optimization", algorithms 3.5, 3.6 and 7.5.
     """
-    total, gradient = value(at)
-    steps: deque[tuple[Floats, Floats, float]] = deque(
-        maxlen=_REMEMBERED
-    )  # moves, changes of the gradient, their product
-    for _ in range(_ROUNDS):
-        if np.abs(gradient).max(initial=0) <= _FLAT:
-            break
-        # the direction: the gradient, bent by the curvature that the last steps have seen
-        way, shares = -gradient, []
-        for move, change, product in reversed(steps):
-            shares.append(float(move @ way) / product)
-            way -= shares[-1] * change
-        if steps:
-            way *= steps[-1][2] / float(steps[-1][1] @ steps[-1][1])
-        for (move, change, product), share in zip(steps, reversed(shares), strict=True):
-            way += (share - float(change @ way) / product) * move
-        # a step that takes enough of the loss away, and after which the slope is less steep
-        slope, length, low, high = float(gradient @ way), 1.0, 0.0, np.inf
-        if not steps:
-            length = min(1.0, 1 / float(np.abs(gradient).sum()))
-        for _ in range(_TRIED):
-            after, turned = value(at + length * way)
-            if after > total + 1e-4 * length * slope:
-                high = length
-            elif float(turned @ way) < 0.9 * slope:
-                low = length
-            else:
-                break
-            length = (low + high) / 2 if high < np.inf else 2 * low
-        else:
-            break  # nothing is left to gain but rounding
-        move, change, before = length * way, turned - gradient, total
-        at, total, gradient = at + move, after, turned
-        steps.append((move, change, float(move @ change)))
-        if before - total <= _LITTLE * max(abs(before), abs(total), 1.0):
-            break
-    return at
+    import torch
+
+    found = torch.from_numpy(at.copy())
+
+    def loss() -> float:
+        total, gradient = value(found.numpy())
+        found.grad = torch.from_numpy(gradient)
+        return total
+
+    search = torch.optim.LBFGS(
+        [found], max_iter=_ROUNDS, max_eval=_TRIED * _ROUNDS, history_size=_REMEMBERED, tolerance_grad=_FLAT,
+        tolerance_change=_LITTLE, line_search_fn="strong_wolfe",
+    )  # fmt: skip
+    search.step(loss)  # type: ignore[no-untyped-call]
+    return found.numpy()
 
 
 def _softmax(scores_NV: Floats, wanted_NV: Floats) -> tuple[float, Floats]:
