@@ -39,6 +39,15 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
+def short_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` like `kernel`, for some microseconds of work: the interpreter's lock is kept.
+
+    A thread that gives the lock up for so short a time often has to wait until another one does so, too.
+    """
+    compiled: Callable[P, R] = numba.njit(cache=True)(function)
+    return compiled
+
+
 def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` like `kernel`; it may add numbers up several at a time, in the same order whenever it is called.
 

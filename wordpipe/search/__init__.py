@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
     from wordpipe.search.filters import RowFilter
     from wordpipe.search.hybrid import (
-        CANDIDATES,
         ELSEWHERE_UNMEASURED,
         FEEDBACK,
         LEARNED_ELSEWHERE,
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
         Result,
         Retriever,
         SearchMode,
-        fuse,
-        normalised,
-        score_range,
         vector_share,
         weighed,
         with_feedback,
@@ -63,6 +59,7 @@ if TYPE_CHECKING:
         texts_in,
         values_of_fields,
     )
+    from wordpipe.search.loops import CANDIDATES, fuse, normalised, score_range
     from wordpipe.search.matching import (
         Searched,
         field_kind,

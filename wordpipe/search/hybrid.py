@@ -8,22 +8,23 @@ weightiest terms are added to its words, by which the candidates alone are compa
 would cost ten times as much and found nothing more.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from threading import Thread
+from functools import cache
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
+from wordpipe.search.compiling import COMPILED_FROM
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
-from wordpipe.search.vectors.knn import Hits, Mask, Rows, Vectors, best_of
+from wordpipe.search.loops import CANDIDATES
+from wordpipe.search.vectors.knn import Hits, Mask, Rows, Vectors
 
-CANDIDATES = (
-    100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points
-)
 _COMPARED = 10 * CANDIDATES  # hits by vectors alone that change places where scores are multiplied
 FEEDBACK = 10
 """First hits that are looked at. On Cranfield, CISI, NPL and CACM hybrid search was above BM25 by 1.5 points of nDCG@10 with
@@ -44,8 +45,6 @@ ELSEWHERE_UNMEASURED = 0.7
 """The same share where the texts are so few that nothing can be measured: rare words are then not known to be rare. On 48
 subsets of 30 texts of these collections it found more than 0.4, by 2.2 points in the mean (the same script)."""
 
-_SIDE_BY_SIDE_FROM = 50_000
-"""Rows from which vectors and words are searched at the same time: the thread costs 0.1 ms, which few rows do not save."""
 _LEAST = 1e-6  # of a length; what is shorter has no direction
 Doublings = npt.NDArray[np.float64]
 SearchMode = Literal["dense", "lexical", "hybrid"]
@@ -64,54 +63,6 @@ class DenseIndex(HasVectors, Protocol):
 
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """Return the k nearest rows of every query; none of a query that is zero."""
-
-
-def score_range(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]:
-    """Return the lowest and the highest score of the first `candidates`, of one at least."""
-    return float(hits.scores[:candidates].min()), float(hits.scores[:candidates].max())
-
-
-def normalised(hits: Hits, candidates: int = CANDIDATES) -> Vectors:
-    """Return scores to fuse in a hybrid search from 0 to 1 (min-max), (K,); all 1 where they are equal.
-
-    What comes after the first `candidates` has 0: were the line drawn through all, a hit's score would depend on how many
-    were wanted.
-    """
-    if not len(hits.rows):
-        return hits.scores
-    low, high = (np.float32(end) for end in score_range(hits, candidates))
-    if high > low:
-        return ((hits.scores - low) / (high - low)).clip(min=0)
-    return (hits.scores >= low).astype(np.float32)
-
-
-def fuse(dense: Hits, lexical: Hits, weight: float, k: int, *, candidates: int = CANDIDATES) -> Hits:
-    """Return the k best by weight · dense + (1 - weight) · lexical, each normalised to 0 to 1; a row not found has 0.
-
-    More hits to fuse, and a larger k, make the list longer and leave the order and the scores as they are.
-
-    Args:
-        dense: candidates by their vectors.
-        lexical: candidates by their words.
-        weight: share of the dense score; at 0 and 1 the other's candidates are left out.
-        k: hits wanted.
-        candidates: the first so many of each side are normalised.
-
-    Returns:
-        Scores from 0 to 1; those of 0 in the order of their better rank, all others that are equal in the order of rows.
-    """
-    shares = [(dense, weight), (lexical, 1 - weight)]
-    shares = [(hits, share) for hits, share in shares if share > 0]
-    rows, at = np.unique(np.concatenate([hits.rows for hits, _ in shares]), return_inverse=True)
-    parts = np.concatenate([share * normalised(hits, candidates) for hits, share in shares])
-    scores = np.bincount(at, weights=parts, minlength=len(rows)).astype(np.float32)
-    best = best_of(rows, scores, k)
-    if not len(best) or best.scores[-1] > 0:
-        return best
-    ranks = np.full(len(rows), len(at))
-    np.minimum.at(ranks, at, np.concatenate([np.arange(len(hits)) for hits, _ in shares]))
-    order = np.lexsort((rows, np.where(scores > 0, 0, ranks), -scores))[:k]
-    return Hits(rows[order], scores[order])
 
 
 def vector_share(agreement: float, words: float) -> float:
@@ -221,6 +172,15 @@ class Result:
     terms: QueryTerms | None = None  # the words that `lexical` was compared by, those of feedback among them
 
 
+@cache
+def _beside() -> ThreadPoolExecutor:
+    """Return the threads that search by vectors beside a search by words."""
+    return ThreadPoolExecutor(thread_name_prefix="wordpipe-vectors")
+
+
+os.register_at_fork(after_in_child=_beside.cache_clear)  # threads stay with the process that began them
+
+
 @dataclass(frozen=True)
 class Retriever:
     """Search of an index by vectors, by words, or by both.
@@ -280,7 +240,7 @@ class Retriever:
     ) -> list[Result]:
         """Return the k best of what a hybrid search found by vectors and by words, after feedback."""
         assert self.lexical is not None
-        depth = _depth(k)
+        depth, fuse = _depth(k), self.lexical.loops.fuse
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
         found = list(zip(near, worded, weights, strict=True))
         asked_again = [number for number, weight in enumerate(weights) if self.feedback and 0 < weight < 1]
@@ -320,32 +280,14 @@ class Retriever:
     def _begun(self, work: Callable[[], T]) -> Callable[[], T]:
         """Begin a search by vectors; return a function that waits for its end and returns its result, or raises its error.
 
-        Of many rows it works in a thread of its own, as it needs the interpreter for little of its time.
+        Of many rows it works in another thread, as it needs the interpreter for little of its time.
         """
-        if self.lexical is None or len(self.lexical) < _SIDE_BY_SIDE_FROM:
+        if self.lexical is None or len(self.lexical) < COMPILED_FROM:
             return work
-        results: list[T] = []
-        errors: list[BaseException] = []
-
-        def do() -> None:
-            try:
-                results.append(work())
-            except BaseException as error:  # noqa: BLE001  (raised where it is waited for)
-                errors.append(error)
-
-        thread = Thread(target=do, name="wordpipe-vectors", daemon=True)
         try:
-            thread.start()
-        except RuntimeError:  # the system has no more
+            return _beside().submit(work).result
+        except RuntimeError:  # the system has no more threads, or the program ends
             return work
-
-        def end() -> T:
-            thread.join()
-            if errors:
-                raise errors.pop()
-            return results.pop()
-
-        return end
 
     def near(self, queries_QD: Vectors, k: int, numbers: Sequence[int] | None = None) -> list[Hits]:
         """Return the k nearest rows of queries; `numbers` are theirs among all, None: they are all."""
@@ -376,11 +318,15 @@ class Retriever:
 
     def compared(self, number: int, terms: QueryTerms, near: Sequence[Hits], worded: Hits) -> Hits:
         """Return the first candidates of all sides of a hybrid search by these terms, then the others."""
-        rows = np.unique(np.concatenate([hits.rows[:CANDIDATES] for hits in (*near, worded)]))
-        best = best_of(rows, self.scores(number, terms, rows), len(rows))
-        best = best.where(best.scores > 0)
+        assert self.lexical is not None
+        loops = self.lexical.loops
+        rows = loops.distinct(np.concatenate([hits.rows[:CANDIDATES] for hits in (*near, worded)]))
+        best = loops.best_of(rows, self.scores(number, terms, rows), len(rows))
+        best = best.first(int(np.count_nonzero(best.scores > 0)))
         others = worded.rows[CANDIDATES:]
-        others = others[~np.isin(others, rows)] if len(others) else others
+        if not len(others):
+            return best
+        others = others[~np.isin(others, rows)]
         scores = np.concatenate([best.scores, -np.arange(1, len(others) + 1, dtype=np.float32)])
         return Hits(np.concatenate([best.rows, others]), scores)
 

@@ -1,16 +1,23 @@
 """Compiled loops for an index that stays open for many queries: over postings, and over vectors that are stored as int8.
 
-Those over postings do the arithmetic of `bm25`, bit for bit.
+Those of `loops` do the same arithmetic, bit for bit; those over hits stand in `hit_kernels`.
 
 Shapes: N texts, P postings of one term, C candidates; M stored vectors of D numbers, R of them, Q queries.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.compiled import inlined, kernel, summing_kernel
+from wordpipe.compiled import inlined, kernel, short_kernel, summing_kernel
+from wordpipe.search.hit_kernels import best_of as best_of
+from wordpipe.search.hit_kernels import distinct as distinct
+from wordpipe.search.hit_kernels import fuse as fuse
+from wordpipe.search.hit_kernels import term_gains as term_gains
 
 Rows = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
@@ -180,6 +187,28 @@ def _behind(data_B: npt.NDArray[np.uint8], at: int, end: int, numbers: int) -> i
     return at
 
 
+@inlined
+def _unpacked(
+    data_B: npt.NDArray[np.uint8], begin: int, end: int, numbers_P: Rows, counts_P: Any, first: int, last: int
+) -> bool:
+    """Write the pairs of a packed list that lies in some bytes to a stretch of arrays (compiled kernel); see `unpack`."""
+    pairs_end = _behind(data_B, begin, end, last - first)
+    at, large, number = begin, pairs_end, -1
+    for pair in range(first, last):
+        value, at = _packed_number(data_B, at, pairs_end)
+        if value < 0:
+            return False
+        number += (value >> 2) + 1
+        count = value & 3
+        if count == 3:
+            more, large = _packed_number(data_B, large, end)
+            if more < 0:
+                return False
+            count += more
+        numbers_P[pair], counts_P[pair] = number, count
+    return large == end
+
+
 @kernel
 def unpack(data_B: npt.NDArray[np.uint8], numbers_P: Rows, counts_P: npt.NDArray[np.uint8]) -> bool:
     """Write the pairs of one packed list (compiled kernel).
@@ -192,21 +221,37 @@ def unpack(data_B: npt.NDArray[np.uint8], numbers_P: Rows, counts_P: npt.NDArray
     Returns:
         False where the bytes are none of so many pairs.
     """
-    pairs_end = _behind(data_B, 0, len(data_B), len(numbers_P))
-    at, large, number = 0, pairs_end, -1
-    for pair in range(len(numbers_P)):
-        value, at = _packed_number(data_B, at, pairs_end)
-        if value < 0:
+    return _unpacked(data_B, 0, len(data_B), numbers_P, counts_P, 0, len(numbers_P))
+
+
+@short_kernel
+def unpack_some(
+    lists_R: Ints, sizes_L: Rows, ends_L: Ints, data_B: npt.NDArray[np.uint8], of_pairs_P: Ints, numbers_P: Rows,
+    counts_P: npt.NDArray[np.uint8],
+) -> bool:  # fmt: skip
+    """Write the pairs of some of L lists, one list after the other (compiled kernel).
+
+    Args:
+        lists_R: which lists.
+        sizes_L: the pairs of each list.
+        ends_L: where the bytes of each end.
+        data_B: the bytes of all.
+        of_pairs_P: out, at which of the R each pair stands.
+        numbers_P: out.
+        counts_P: out; any unsigned integers.
+
+    Returns:
+        False where the bytes of a list are none of so many pairs.
+    """
+    first = 0
+    for at in range(len(lists_R)):
+        number = lists_R[at]
+        last = first + sizes_L[number]
+        if not _unpacked(data_B, ends_L[number - 1] if number else 0, ends_L[number], numbers_P, counts_P, first, last):
             return False
-        number += (value >> 2) + 1
-        count = value & 3
-        if count == 3:
-            more, large = _packed_number(data_B, large, len(data_B))
-            if more < 0:
-                return False
-            count += more
-        numbers_P[pair], counts_P[pair] = number, count
-    return large == len(data_B)
+        of_pairs_P[first:last] = at
+        first = last
+    return True
 
 
 @kernel

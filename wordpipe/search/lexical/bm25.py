@@ -12,7 +12,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import array_data, damage_named, parse_array, parse_json_object
 from wordpipe.errors import ConfigError
-from wordpipe.search.lexical import postings as plain_loops
+from wordpipe.search import loops as plain_loops
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.packed_lists import (
     BUILD_AGAIN,
@@ -37,14 +36,13 @@ from wordpipe.search.lexical.postings import (
     QueryTerms,
     Terms,
     TextCounts,
-    among,
-    gains_of,
     read_only,
 )
 from wordpipe.search.lexical.spelling import WordTable
 from wordpipe.search.lexical.word_lookup import READ_WORDS, WordLookup
+from wordpipe.search.loops import among, gains_of
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.vectors.knn import Hits, Mask, Rows, best_of
+from wordpipe.search.vectors.knn import Hits, Mask, Rows
 from wordpipe.search.vectors.knn import Vectors as Floats
 
 if TYPE_CHECKING:
@@ -62,9 +60,6 @@ _LEAST_SAVED = 1_000  # postings of a term, below which it is quicker to add the
 _ADDED_TERMS = 50
 """Terms that feedback adds to a query. On Cranfield, CISI, NPL and CACM hybrid search gained 3.2 points of nDCG@10 over BM25
 with 40, 3.3 with 50, 3.2 with 60, 3.1 with 100, and less than 2.5 with 10."""
-_COMPILED_FROM = 50_000
-"""Texts of a server, from which compiled loops are worth 0.5 s at its start and 120 MB: a hybrid question takes 2.4 ms of
-processor time with them and 3.3 with NumPy at 100,000 texts, 2.4 and 2.6 at 20,000."""
 
 RELATED = 0.5
 """Share of a query's words, by idf, that a text contains where it fulfils the query; with less it is merely near.
@@ -187,8 +182,7 @@ class LexicalIndex(WordLookup):
 
     def best(self, queries: Sequence[QueryTerms], k: int, allowed: Mask | None = None) -> list[Hits]:
         """Return the k best texts of every query by its terms; see `search`."""
-        if self._threads:
-            self._threads.pop().start()
+        self.begin_compiling()
         try:
             scores_N = self._zeros.pop()
         except IndexError:
@@ -231,14 +225,13 @@ class LexicalIndex(WordLookup):
 
         Source: Rocchio 1971, "Relevance feedback in information retrieval", with equal weights and nothing to move away from.
         """
-        if not found.counts.any() or not query.length:
+        damping_R = self._damping_of(found.lengths)
+        numbers, gains_T = self._loops.term_gains(found.at, found.numbers, found.counts, damping_R)
+        if not len(numbers) or not query.length:
             return query
-        is_text = found.counts > 0
-        tf, of_texts, rank = found.counts[is_text], found.at[is_text], found.at[is_text] + 1
-        gains = tf / (tf + self._damping_of(found.lengths)[of_texts]) / rank
-        numbers, at = np.unique(found.numbers[is_text], return_inverse=True)
-        gains_T = np.bincount(at, weights=gains, minlength=len(numbers)) * self._idf(numbers)
-        best = np.sort(np.lexsort((numbers, -gains_T))[:_ADDED_TERMS])
+        gains_T = gains_T * self._idf(numbers)
+        best = np.lexsort((numbers, -gains_T))[:_ADDED_TERMS]
+        best = best[np.argsort(numbers[best])]
         added = gains_T[best] * (query.length / gains_T[best].sum())
         both, at = np.unique(np.concatenate([query.numbers, numbers[best]]), return_inverse=True)
         weights = np.bincount(at, weights=np.concatenate([query.weights, added]), minlength=len(both))
@@ -285,14 +278,26 @@ class LexicalIndex(WordLookup):
             for forms in self.words_asked(query)
         ]
         words = [one for one in (*words, *([*self.begun(prefix)] for prefix in prefixes)) if one]
-        texts, shares_R, total = self.texts(rows_R), np.zeros(len(rows_R), np.float32), 0.0
-        idf_M = self._idf(np.array([number for one in words for number in one], np.int64))
-        for numbers, last in zip(words, np.cumsum([*map(len, words)]).tolist(), strict=True):
-            idf = float(idf_M[last - len(numbers) : last].min())
-            # a text counts once, however often it is named here; the other ways of isin make a table of all terms
-            shares_R[texts.at[np.isin(texts.numbers, numbers, kind="sort")]] += idf
+        of_words = [number for one in words for number in one]
+        shares_R, total = np.zeros(len(rows_R), np.float32), 0.0
+        if not words:
+            return np.ones_like(shares_R)
+        has_RU, at_M = self._which_have(np.unique(of_words), rows_R), np.searchsorted(np.unique(of_words), of_words)
+        idf_M = self._idf(np.array(of_words, np.int64))
+        for last, own in zip(np.cumsum([*map(len, words)]).tolist(), words, strict=True):
+            places = slice(last - len(own), last)
+            idf = float(idf_M[places].min())
+            shares_R[has_RU[:, at_M[places]].any(axis=1)] += idf
             total += idf
-        return shares_R / np.float32(total) if total else np.ones_like(shares_R)
+        return shares_R / np.float32(total)
+
+    def _which_have(self, numbers_U: Rows, rows_R: Rows) -> Mask:
+        """Return which of some texts have which of some terms, ascending, (R, U)."""
+        texts, has_RU = self.texts(rows_R), np.zeros((len(rows_R), len(numbers_U)), np.bool_)
+        places_M = np.minimum(np.searchsorted(numbers_U, texts.numbers), len(numbers_U) - 1)
+        own = np.flatnonzero(numbers_U[places_M] == texts.numbers)
+        has_RU[texts.at[own], places_M[own]] = True
+        return has_RU
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
@@ -377,20 +382,19 @@ class LexicalIndex(WordLookup):
             tried.__dict__.pop(name, None)
         if len(self) and len(self.terms):
             query = QueryTerms(np.arange(n := min(2, len(self.terms))), np.ones(n, np.float32))
-            tried.best([query], 1)
-            tried.score_rows(query, np.zeros(1, np.int64))
-        self.__dict__.update(_loops=kernels, _of_term=tried._of_term, _largest_count=tried._largest_count)
+            (hits,) = tried.best([query], 1)
+            first = np.zeros(1, np.int64)
+            tried.score_rows(query, first)
+            tried.expanded(query, tried.texts(first))
+            kernels.fuse(hits, hits, 0.5, 1)
+            kernels.distinct(first)
+        known = {"_idf_V": self._idf(np.arange(len(self.terms)))}
+        self.__dict__.update(_loops=kernels, _of_term=tried._of_term, _largest_count=tried._largest_count, **known)
 
     def compile_meanwhile(self) -> None:
-        """Load compiled loops in a thread when the next query comes, which does not wait; not of few texts."""
-        if len(self) >= _COMPILED_FROM:
-            _ = self.by_text  # read while the files are open
-            self._threads.append(Thread(target=self.compile, name="compile"))
-
-    @cached_property
-    def _threads(self) -> list[Thread]:
-        """A thread that the next query starts, or none."""
-        return []
+        """Load compiled loops in a thread when the next query comes; see `MayCompile`."""
+        _ = self.by_text  # read while the files are open
+        super().compile_meanwhile()
 
     def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
         """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
@@ -427,12 +431,13 @@ class LexicalIndex(WordLookup):
             return Hits.none()
         # terms, those of few texts first, and what all later ones can add together
         weights = self._weights(query)
-        within = self._texts_of(query.numbers)
-        order = np.argsort(within, kind="stable").tolist()
+        within = self._texts_of(query.numbers).tolist()
+        order = sorted(range(len(within)), key=within.__getitem__)
         terms = [(int(query.numbers[at]), weights[at]) for at in order]
-        most = np.array([self._most(*term) for term in terms])
-        others = np.append(np.cumsum(most[::-1])[::-1], 0.0)  # what the terms from each on can add together
-        to_come = np.append(np.cumsum(within[order][::-1])[::-1], 0)
+        others, to_come = [0.0], [0]  # what the terms from each on can add together, and how many texts they have
+        for at in reversed(range(len(terms))):
+            others.insert(0, others[0] + self._most(*terms[at]))
+            to_come.insert(0, to_come[0] + within[order[at]])
         slack = 1 - (len(terms) + 1) * 2.0**-22  # sums in another order differ by their rounding
 
         # all postings of the first terms are added up, until the others cannot lift a new text among the best
@@ -469,7 +474,8 @@ class LexicalIndex(WordLookup):
             scores_C = np.zeros(len(found), np.float32)
             for term in zip(query.numbers.tolist(), weights, strict=True):
                 self._look_up(found, scores_C, 0.0, *term)
-        return best_of(found, scores_C, k)
+        hits: Hits = self._loops.best_of(found, scores_C, k)
+        return hits
 
 
 def _settings_of(index: LexicalIndex) -> str:

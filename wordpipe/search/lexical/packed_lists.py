@@ -142,24 +142,20 @@ class PackedLists:
     def some(self, lists_R: Ints, loops: Any) -> tuple[Ints, Int32s, Counts]:
         """Return the pairs of R lists, one list after the other: at which of the R each stands, its number and its count.
 
-        By NumPy all at once; by other `loops` than these list by list, as a call of theirs costs little.
+        By NumPy, or by compiled `loops`.
         """
-        sizes_R, ends_R = self.sizes[lists_R], self.ends[lists_R]
-        begins_R = np.where(lists_R > 0, self.ends[lists_R - 1], 0)
-        of_pairs = np.repeat(np.arange(len(lists_R)), sizes_R)
-        if loops.unpack is unpack:
-            bytes_R = ends_R - begins_R
-            at = np.repeat(ends_R - np.cumsum(bytes_R), bytes_R) + np.arange(bytes_R.sum())
-            numbers, counts = _unpacked_pairs(self.data[at], sizes_R, bytes_R)
-            return of_pairs, numbers.astype(np.int32), counts.astype(self.kind)
-        numbers_P, counts_P = np.empty(len(of_pairs), np.int32), np.empty(len(of_pairs), self.kind)
-        places, first = zip(begins_R.tolist(), ends_R.tolist(), sizes_R.tolist(), strict=True), 0
-        for begin, end, size in places:
-            last = first + size
-            if not loops.unpack(self.data[begin:end], numbers_P[first:last], counts_P[first:last]):
+        sizes_R, kind = self.sizes[lists_R], self.kind
+        if loops.unpack is not unpack:
+            n = int(sizes_R.sum())
+            found = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, kind)
+            if not loops.unpack_some(lists_R, self.sizes, self.ends, self.data, *found):
                 raise strangers()
-            first = last
-        return of_pairs, numbers_P, counts_P
+            return found
+        ends_R = self.ends[lists_R]
+        bytes_R = ends_R - np.where(lists_R > 0, self.ends[lists_R - 1], 0)
+        at = np.repeat(ends_R - np.cumsum(bytes_R), bytes_R) + np.arange(bytes_R.sum())
+        numbers, counts = _unpacked_pairs(self.data[at], sizes_R, bytes_R)
+        return np.repeat(np.arange(len(lists_R)), sizes_R), numbers.astype(np.int32), counts.astype(kind)
 
     def all(self) -> Pairs:
         """Return the numbers, (P,), and the counts of all lists."""

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search.lexical.packed_lists import Counts, Int32s, PackedLists
-from wordpipe.search.lexical.packed_lists import unpack as unpack  # of the loops by NumPy, as `kernels` has it
 from wordpipe.search.vectors.knn import Rows
 from wordpipe.search.vectors.knn import Vectors as Floats
 
@@ -195,70 +194,3 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = array[:]
     view.flags.writeable = False
     return view
-
-
-def among(rows_C: Int32s, allowed: npt.NDArray[np.bool_] | None) -> Int32s:
-    """Return those of the rows that are allowed; all where None."""
-    return rows_C if allowed is None else rows_C[allowed[rows_C]]
-
-
-def border_of(scores_C: Floats, k: int) -> float:
-    """Return the k-th best of some scores, 0 where there are fewer."""
-    return float(np.partition(scores_C, len(scores_C) - k)[len(scores_C) - k]) if len(scores_C) >= k else 0.0
-
-
-def gains_of(counts_P: npt.NDArray[Any], damping_P: Floats, in_field: np.float32) -> Floats:
-    """Return tf / (tf + damping) of terms in texts, (P,) float32; of a term that stands in fields alone `in_field`."""
-    tf = counts_P.astype(np.float32)
-    gains_P: Floats = np.where(counts_P > 0, tf / (tf + damping_P), in_field)
-    return gains_P
-
-
-def add_gains(
-    rows_P: Int32s, counts_P: Counts, damping_N: Floats, in_field: np.float32, weight: np.float32, scores_N: Floats,
-    new_P: Int32s,
-) -> int:  # fmt: skip
-    """Add what a term adds to its texts' scores, by NumPy, as `kernels.add_gains`: for one query without importing numba."""
-    if len(rows_P) and (rows_P.min() < 0 or rows_P.max() >= len(scores_N)):
-        return -1
-    before = scores_N[rows_P]
-    scores_N[rows_P] = before + weight * gains_of(counts_P, damping_N[rows_P], in_field)
-    new = rows_P[before == 0]
-    new_P[: len(new)] = new
-    return len(new)
-
-
-def add_looked_up(
-    rows_C: Int32s,
-    scores_C: Floats,
-    least: float,
-    rows_P: Int32s,
-    counts_P: Counts,
-    damping_N: Floats,
-    in_field: np.float32,
-    weight: np.float32,
-) -> int:
-    """Add what a term adds to the scores of some texts, by NumPy, as `kernels.add_looked_up`."""
-    near = np.flatnonzero(scores_C >= least)
-    rows = rows_C[near]
-    places = np.minimum(np.searchsorted(rows_P, rows), len(rows_P) - 1)
-    own = np.flatnonzero(rows_P[places] == rows)
-    gains = np.zeros(len(rows), np.float32)
-    gains[own] = weight * gains_of(counts_P[places[own]], damping_N[rows[own]], in_field)
-    rows_C[: len(rows)], scores_C[: len(rows)] = rows, scores_C[near] + gains
-    return len(rows)
-
-
-def take_scores(
-    rows_T: Int32s, allowed_N: npt.NDArray[np.bool_], least: float, scores_N: Floats, rows_C: Int32s, scores_C: Floats
-) -> int:
-    """Take the scores of texts that have one, by NumPy, as `kernels.take_scores`, in one run: four times as fast in order."""
-    rows_T = np.sort(rows_T)
-    scores_T = scores_N[rows_T]
-    kept = scores_T >= least
-    if len(allowed_N):
-        kept &= allowed_N[rows_T]
-    scores_N[rows_T] = 0
-    n = int(kept.sum())
-    rows_C[:n], scores_C[:n] = rows_T[kept], scores_T[kept]
-    return n

@@ -13,7 +13,8 @@ from unicodedata import category
 import numpy as np
 import numpy.typing as npt
 
-from wordpipe.search.lexical import postings as plain_loops
+from wordpipe.search import loops as plain_loops
+from wordpipe.search.compiling import MayCompile
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
 from wordpipe.search.lexical.packed_lists import Pairs, strangers, within
@@ -32,7 +33,7 @@ _SUGGESTED = 5  # words of a query for which others are looked up
 
 
 @dataclass(frozen=True)
-class WordLookup:
+class WordLookup(MayCompile):
     """The words of N texts, for queries to look up."""
 
     settings: LexicalSettings  # with the language that auto came to
@@ -355,12 +356,18 @@ class WordLookup:
 
     @cached_property
     def _loops(self) -> Any:
-        """The module with the loops over postings: NumPy's, unless `compile` was called."""
+        """The module with the loops of a search: NumPy's, unless `compile` was called."""
         return plain_loops
+
+    @property
+    def loops(self) -> Any:
+        """The module with the loops of a search, for those who go on with its hits."""
+        return self._loops
 
     def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
         """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""
-        return self._idf_of(self._texts_of(terms_T))
+        known_V: Floats | None = self.__dict__.get("_idf_V")  # where many queries come: see `compile`
+        return self._idf_of(self._texts_of(terms_T)) if known_V is None else known_V[terms_T]
 
     def _texts_of(self, terms_T: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """Return the number of texts that have each term, (T,)."""

@@ -10,8 +10,7 @@ have equal scores, and a query has the same ones alone and among others.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from threading import Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +18,13 @@ import numpy.typing as npt
 from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import DamageError, InputError
 from wordpipe.metrics import unit_rows
+from wordpipe.search.compiling import MayCompile
 
 DEPTH = 20  # true neighbours that are known of a held-out query: as rows go, ten are to be left
 _DRAWN_AT_ONCE = 4_096  # vectors
 _CHANCE_SEED = 0xC4A2CE
 _SCORES_AT_ONCE = 1 << 24  # of a block of vectors: 64 MiB of float32
 _NUMBERS_AT_ONCE = 1 << 17  # of stored vectors that become float32: half a MiB, which the processor has at hand
-_COMPILED_FROM = 50_000  # vectors of a server, from which a compiled loop is worth its 0.5 s and 120 MB
 _ROUNDING = 1e-5  # by which the length of a vector may be off
 
 Rows = npt.NDArray[np.int64]
@@ -110,7 +109,7 @@ def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits
     return found
 
 
-class ByteVectors:
+class ByteVectors(MayCompile):
     """M unit vectors in memory as they are stored, as int8 with a scale for each; see `artifacts.vectors`.
 
     A byte is read where float32 has four. Of 200,000 vectors of width 384 a query compares all in 22 ms of processor time, two
@@ -124,8 +123,7 @@ class ByteVectors:
 
     def __init__(self, n: int, dim: int) -> None:
         self.dim = dim
-        self._add_up: Callable[..., None] | None = None  # the compiled loop
-        self._thread: Thread | None = None  # that the next query starts
+        self._loops: Any = None  # the compiled ones
         self._stored_MB = np.empty((n, 4 + dim), np.uint8)
         self.scale_M: Vectors = self._stored_MB[:, :4].view(np.float32)[:, 0]
         self.numbers_MD: npt.NDArray[np.int8] = self._stored_MB[:, 4:].view(np.int8)
@@ -171,33 +169,28 @@ class ByteVectors:
 
     def compile(self) -> None:
         """Compare by a compiled loop from now on, which is loaded here: scores differ by rounding, 3e-8 at width 384."""
-        from wordpipe.search.kernels import add_up
+        from wordpipe.search import kernels
 
         if len(self):
             numbers_R, query_1D = np.zeros(1, np.int64), np.zeros((1, self.dim), np.float32)
-            add_up(self._stored_MB, self.scale_M, numbers_R, query_1D, np.empty((1, 1), np.float32))
-        self._add_up = add_up
-
-    def compile_meanwhile(self) -> None:
-        """Load the compiled loop in a thread when the next query comes, which does not wait; not of few vectors."""
-        if len(self) >= _COMPILED_FROM and self._add_up is None:
-            self._thread = Thread(target=self.compile, name="compile", daemon=True)
+            scores_11 = np.empty((1, 1), np.float32)
+            kernels.add_up(self._stored_MB, self.scale_M, numbers_R, query_1D, scores_11)
+            kernels.best_of(numbers_R, scores_11[0], 1)
+        self._loops = kernels
 
     def nearest(self, queries_QD: Vectors, k: int, among_R: Rows | None = None) -> list[Hits]:
         """Return the k nearest of all vectors, or of some, for every query of length 1; the hits have their numbers."""
         n = len(self) if among_R is None else len(among_R)
         numbers_R = np.arange(n) if among_R is None else among_R
-        if (thread := self._thread) is not None:
-            self._thread = None
-            thread.start()
-        if (add_up := self._add_up) is not None:
+        self.begin_compiling()
+        if (loops := self._loops) is not None:
             found = []
             for first in range(0, len(queries_QD), at_once := max(1, _SCORES_AT_ONCE // max(n, 1))):
                 some_QD = np.ascontiguousarray(queries_QD[first : first + at_once])
                 scores_QR = np.empty((len(some_QD), n), np.float32)
-                add_up(self._stored_MB, self.scale_M, numbers_R, some_QD, scores_QR)
+                loops.add_up(self._stored_MB, self.scale_M, numbers_R, some_QD, scores_QR)
                 np.clip(scores_QR, -1, 1, scores_QR)
-                found += [best_of(numbers_R, scores_R, k) for scores_R in scores_QR]
+                found += [loops.best_of(numbers_R, scores_R, k) for scores_R in scores_QR]
             return found
         step = max(1, min(n, _NUMBERS_AT_ONCE // max(1, self.dim)))
         # what is read and computed lies in the same two places again and again: new ones would cost more than the products

@@ -52,9 +52,16 @@ class PassageFinder:
     """
 
     def __init__(self, query: str, analyser: Analyser, weight_of: Callable[[str], float] = lambda _: 1.0) -> None:
-        self._analyser = analyser
-        self.words = {stem: query[start:stop] for start, stop, stem in analyser.places(query)}  # stem → as it was asked
-        self._weights = {stem: weight for stem in self.words if (weight := weight_of(stem)) > 0}
+        self._query, self._analyser, self._weight_of = query, analyser, weight_of
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """The stems of the query, each with the word as it was asked; no hit of one line needs them."""
+        return {stem: self._query[start:stop] for start, stop, stem in self._analyser.places(self._query)}
+
+    @cached_property
+    def _weights(self) -> dict[str, float]:
+        return {stem: weight for stem in self.words if (weight := self._weight_of(stem)) > 0}
 
     def passage(self, text: str, room: int, strongest: Mapping[str, float] | None = None) -> Passage:
         """Return the passage of a text that answers the query best.
