@@ -395,7 +395,7 @@ def test_the_border_of_the_best_is_the_same_in_both_kinds_of_loops(seed, n, k):
 def test_compiled_loops_are_loaded_while_queries_are_answered_and_only_for_many_texts(monkeypatch):
     corpus = [f"salt water {word} sea" for word in ("of", "blue", "cold", "deep") * 30]
     for least, is_compiled in ((121, False), (120, True)):
-        monkeypatch.setattr("wordpipe.search.compiling.COMPILED_FROM", least)
+        monkeypatch.setattr("wordpipe.search.vectors.knn.COMPILED_FROM", least)
         index = LexicalIndex.build(corpus, ENGLISH)
         before = index.search(["cold sea"], 50)[0]
         index.compile_meanwhile()

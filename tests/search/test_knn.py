@@ -11,7 +11,7 @@ from tests.support.ranking import assert_best
 from tests.support.search_vectors import built, exact, unit
 from wordpipe.artifacts import vector_column
 from wordpipe.errors import DamageError, InputError
-from wordpipe.search import ByteVectors, ExactRows, VectorIndex, VectorTable, compiling, kind_of, nearest, write_index
+from wordpipe.search import ByteVectors, ExactRows, VectorIndex, VectorTable, kind_of, nearest, write_index
 from wordpipe.search.vectors import knn
 
 
@@ -127,7 +127,7 @@ def test_of_many_vectors_the_loop_is_loaded_with_the_next_query(monkeypatch: pyt
     index.compile_meanwhile()
     index.search(unit(1, 8, 2), 3)
     assert few._loops is None
-    monkeypatch.setattr(compiling, "COMPILED_FROM", 30)
+    monkeypatch.setattr(knn, "COMPILED_FROM", 30)
     index.compile_meanwhile()
     thread = few.__dict__["_compiler"]
     before = index.search(unit(1, 8, 2), 3)[0]

@@ -80,7 +80,7 @@ def term_gains(
 @inlined
 def _is_behind(one: int, other: int, scores_M: Floats, ranks_M: Ints, rows_M: Any) -> bool:
     """True if a hit comes behind another one: by its score, else by its rank, else by its row (compiled kernel)."""
-    behind = rows_M[one] > rows_M[other]
+    behind: bool = rows_M[one] > rows_M[other]
     if scores_M[one] != scores_M[other]:
         behind = scores_M[one] < scores_M[other]
     elif len(ranks_M) and ranks_M[one] != ranks_M[other]:

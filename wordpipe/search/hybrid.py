@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.compiling import COMPILED_FROM
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 from wordpipe.search.loops import CANDIDATES
-from wordpipe.search.vectors.knn import Hits, Mask, Rows, Vectors
+from wordpipe.search.vectors.knn import COMPILED_FROM, Hits, Mask, Rows, Vectors
 
 _COMPARED = 10 * CANDIDATES  # hits by vectors alone that change places where scores are multiplied
 FEEDBACK = 10
@@ -321,7 +320,7 @@ class Retriever:
         assert self.lexical is not None
         loops = self.lexical.loops
         rows = loops.distinct(np.concatenate([hits.rows[:CANDIDATES] for hits in (*near, worded)]))
-        best = loops.best_of(rows, self.scores(number, terms, rows), len(rows))
+        best: Hits = loops.best_of(rows, self.scores(number, terms, rows), len(rows))
         best = best.first(int(np.count_nonzero(best.scores > 0)))
         others = worded.rows[CANDIDATES:]
         if not len(others):

@@ -110,7 +110,8 @@ def term_gains(
     tf, of_texts = counts_M[is_text], at_M[is_text]
     gains = tf / (tf + damping_R[of_texts]) / (of_texts + 1)
     numbers_T, at = np.unique(numbers_M[is_text], return_inverse=True)
-    return numbers_T, np.bincount(at, weights=gains, minlength=len(numbers_T))
+    gains_T: Any = np.bincount(at, weights=gains, minlength=len(numbers_T))
+    return numbers_T, gains_T
 
 
 def score_range(hits: Hits, candidates: int = CANDIDATES) -> tuple[float, float]:

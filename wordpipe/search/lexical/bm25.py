@@ -282,7 +282,8 @@ class LexicalIndex(WordLookup):
         shares_R, total = np.zeros(len(rows_R), np.float32), 0.0
         if not words:
             return np.ones_like(shares_R)
-        has_RU, at_M = self._which_have(np.unique(of_words), rows_R), np.searchsorted(np.unique(of_words), of_words)
+        numbers_U, at_M = np.unique(of_words, return_inverse=True)
+        has_RU = self.texts(rows_R).have(numbers_U)
         idf_M = self._idf(np.array(of_words, np.int64))
         for last, own in zip(np.cumsum([*map(len, words)]).tolist(), words, strict=True):
             places = slice(last - len(own), last)
@@ -290,14 +291,6 @@ class LexicalIndex(WordLookup):
             shares_R[has_RU[:, at_M[places]].any(axis=1)] += idf
             total += idf
         return shares_R / np.float32(total)
-
-    def _which_have(self, numbers_U: Rows, rows_R: Rows) -> Mask:
-        """Return which of some texts have which of some terms, ascending, (R, U)."""
-        texts, has_RU = self.texts(rows_R), np.zeros((len(rows_R), len(numbers_U)), np.bool_)
-        places_M = np.minimum(np.searchsorted(numbers_U, texts.numbers), len(numbers_U) - 1)
-        own = np.flatnonzero(numbers_U[places_M] == texts.numbers)
-        has_RU[texts.at[own], places_M[own]] = True
-        return has_RU
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""

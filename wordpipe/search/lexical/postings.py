@@ -180,6 +180,14 @@ class TextCounts:
     counts: Floats  # (M,) how often it stands there
     lengths: npt.NDArray[np.integer[Any]]  # (R,) terms of each text, known or not
 
+    def have(self, numbers_U: Rows) -> npt.NDArray[np.bool_]:
+        """Return which of the texts have which of U terms, ascending, (R, U)."""
+        has_RU = np.zeros((len(self.lengths), len(numbers_U)), np.bool_)
+        places_M = np.minimum(np.searchsorted(numbers_U, self.numbers), len(numbers_U) - 1)
+        own = np.flatnonzero(numbers_U[places_M] == self.numbers)
+        has_RU[self.at[own], places_M[own]] = True
+        return has_RU
+
     @classmethod
     def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":
         """Return the term counts of texts one after the other."""
