@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wordpipe.search import Hits, hybrid, kernels, loops
-from wordpipe.search.lexical.packed_lists import PackedLists
+from wordpipe.search.lexical import packed_lists
 
 seeds, shares = st.integers(0, 9_999), st.sampled_from([0.0, 0.3, 0.5, 1.0])
 
@@ -81,7 +81,7 @@ def test_lists_are_unpacked_alike(seed, n, asked, most):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, 40, n)
     numbers = np.concatenate([np.sort(rng.permutation(100_000)[:size]) for size in sizes])
-    lists = PackedLists.of(sizes, numbers, rng.integers(0, most, len(numbers)))
+    lists = packed_lists.PackedLists.of(sizes, numbers, rng.integers(0, most, len(numbers)))
     wanted = rng.integers(0, n, asked)
     for one, other in zip(lists.some(wanted, kernels), lists.some(wanted, loops), strict=True):
         np.testing.assert_array_equal(one, other)

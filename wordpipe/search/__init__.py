@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wordpipe.search.conditions import locked_database, quoted
     from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
     from wordpipe.search.filters import RowFilter
+    from wordpipe.search.hits import Hits, best_of
     from wordpipe.search.hybrid import (
         ELSEWHERE_UNMEASURED,
         FEEDBACK,
@@ -102,10 +103,8 @@ if TYPE_CHECKING:
         ExactNeighbours,
         ExactRows,
         FoundRows,
-        Hits,
         VectorStream,
         VectorTable,
-        best_of,
         chance_vectors,
         nearest,
     )

@@ -25,10 +25,11 @@ from wordpipe.artifacts import parse_json
 from wordpipe.errors import InputError, wrong_line
 from wordpipe.metrics import score_ranking, trec_order, unit_rows
 from wordpipe.runtime import Progress, Report, one_thread_a_product
+from wordpipe.search.hits import Hits, best_of
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms
-from wordpipe.search.vectors.knn import Hits, VectorTable, best_of
+from wordpipe.search.vectors.knn import VectorTable
 from wordpipe.sparse import SparseRows
 
 _RM3_TEXTS, _RM3_TERMS = 10, 10  # as Anserini expands

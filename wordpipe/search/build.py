@@ -19,9 +19,10 @@ from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import ArtifactError, BudgetError, DivergedError, InputError
 from wordpipe.metrics import recall_at_k
 from wordpipe.runtime import Progress, Report, peak_memory_bytes, quiet
+from wordpipe.search.hits import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors.faiss_index import Codes, Flat, K, Width, codes_of, faiss_threads, kind_names, kind_of
-from wordpipe.search.vectors.knn import DEPTH, Blocks, ExactNeighbours, Mask, Rows, Vectors
+from wordpipe.search.vectors.knn import DEPTH, Blocks, ExactNeighbours
 
 _QUERIES = 1_000  # recall is then known to about 0.003
 _WITHHELD = 10  # but never more than one row in ten is withheld

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.vectors.knn import Rows, Vectors
+from wordpipe.search.hits import Rows, Vectors
 
 _BLOCK = 4_096  # rows compared at a time: 64 MiB of scores
 _LINKS = 1 << 18  # taken at a time, about 35 MB: all links of 9,000 rows that were all near took 2.4 GB

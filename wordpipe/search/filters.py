@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from wordpipe.search.conditions import TABLE, fit_hint, locked_database, misfit, not_a_condition, understood
 from wordpipe.search.field_columns import FieldColumns, numbers_of
-from wordpipe.search.vectors.knn import Mask
+from wordpipe.search.hits import Mask
 
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.05 s
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.compiled import inlined, short_kernel
+from wordpipe.search.hits import Hits
 from wordpipe.search.loops import CANDIDATES
-from wordpipe.search.vectors.knn import Hits
 
 Rows = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]

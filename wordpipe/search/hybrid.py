@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
+from wordpipe.search.hits import Hits, Mask, Rows, Vectors
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 from wordpipe.search.loops import CANDIDATES
-from wordpipe.search.vectors.knn import COMPILED_FROM, Hits, Mask, Rows, Vectors
+from wordpipe.search.vectors.knn import COMPILED_FROM
 
 _COMPARED = 10 * CANDIDATES  # hits by vectors alone that change places where scores are multiplied
 FEEDBACK = 10

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.search.hits import Hits, Rows
+from wordpipe.search.hits import Vectors as Floats
+from wordpipe.search.hits import best_of as best_of
 from wordpipe.search.lexical.packed_lists import Counts, Int32s
 from wordpipe.search.lexical.packed_lists import unpack as unpack
-from wordpipe.search.vectors.knn import Hits, Rows
-from wordpipe.search.vectors.knn import Vectors as Floats
-from wordpipe.search.vectors.knn import best_of as best_of
 
 CANDIDATES = (
     100  # of each side that are fused; with 50, 100, 200 and 400 hybrid search gained 3.5, 3.6, 3.6 and 3.7 points

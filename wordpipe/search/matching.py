@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wordpipe.search.field_columns import amount_in, is_date, numbers_of, span_of, without_number
+from wordpipe.search.hits import Mask, Rows
 from wordpipe.search.lexical.analysis import is_unspaced
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.letters import folded
 from wordpipe.search.lexical.names import name_of
 from wordpipe.search.question import AllOf, AnyOf, Clause, FieldIs, FieldKind, Not, Phrase, Prefix, Words
-from wordpipe.search.vectors.knn import Mask, Rows
 from wordpipe.wording import counted
 
 _PART = re.compile(r"(\w+)([+#]*)")

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import paired_difference
+from wordpipe.search.hits import Hits, Rows, Vectors, best_of
 from wordpipe.search.hybrid import UNMEASURED, DenseIndex, Retriever
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.language import words_of
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 from wordpipe.search.loops import CANDIDATES
-from wordpipe.search.vectors.knn import ChanceVectors, Hits, Rows, Vectors, best_of, chance_vectors
+from wordpipe.search.vectors.knn import ChanceVectors, chance_vectors
 
 MAX_QUERIES = 300  # nDCG@10 is then known to about 0.02
 MIN_QUERIES = 30  # fewer say nothing

@@ -26,8 +26,9 @@ from wordpipe.search.build import (
     sample_rows,
     some_held_out,
 )
+from wordpipe.search.hits import Mask, Rows, Vectors
 from wordpipe.search.vectors.faiss_index import Flat, K, Width, faiss_threads
-from wordpipe.search.vectors.knn import Blocks, ExactNeighbours, Mask, Rows, Vectors
+from wordpipe.search.vectors.knn import Blocks, ExactNeighbours
 
 _QUERIES = 1_000  # drawn anew, where those of the build are gone
 _LEFT = 0.5  # of the queries; with fewer of them new ones are drawn

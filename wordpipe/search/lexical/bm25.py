@@ -20,6 +20,8 @@ import numpy.typing as npt
 from wordpipe.artifacts import array_data, damage_named, parse_array, parse_json_object
 from wordpipe.errors import ConfigError
 from wordpipe.search import loops as plain_loops
+from wordpipe.search.hits import Hits, Mask, Rows
+from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.packed_lists import (
     BUILD_AGAIN,
@@ -42,8 +44,6 @@ from wordpipe.search.lexical.spelling import WordTable
 from wordpipe.search.lexical.word_lookup import READ_WORDS, WordLookup
 from wordpipe.search.loops import among, gains_of
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.vectors.knn import Hits, Mask, Rows
-from wordpipe.search.vectors.knn import Vectors as Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

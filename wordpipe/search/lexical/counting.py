@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.search.hits import Mask, Rows
 from wordpipe.search.lexical.analysis import Analyser
 from wordpipe.search.lexical.packed_lists import Int32s, strangers, within
 from wordpipe.search.lexical.pieces import Lists, Numbers, Texts, blocks, cut, plain_words
 from wordpipe.search.lexical.postings import Postings, Terms, in_order_of
 from wordpipe.search.lexical.spelling import WordTable
-from wordpipe.search.vectors.knn import Mask, Rows
 
 _BLOCK = 1 << 21  # characters of texts whose words are counted at a time
 _REMEMBERED = 1 << 26  # bytes, about, of pieces whose terms are remembered

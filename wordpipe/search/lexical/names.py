@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.search.hits import Mask, Rows
+from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.analysis import Form
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.packed_lists import Int32s
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts, read_only
-from wordpipe.search.vectors.knn import Mask, Rows
-from wordpipe.search.vectors.knn import Vectors as Floats
 
 _NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\]+\w)|[~.]*[/\\]|(?:.*\w/){2}).{1,200}")
 """What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""

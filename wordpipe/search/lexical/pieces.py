@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wordpipe.search.hits import Mask, Rows
 from wordpipe.search.lexical.analysis import END, PLURAL, Analyser
 from wordpipe.search.lexical.postings import in_order_of
-from wordpipe.search.vectors.knn import Mask, Rows
 
 Texts = Iterable[str] | Iterable[pa.Array]
 """Texts as Python has them, or as arrays of Arrow with any number of texts each, without nulls.

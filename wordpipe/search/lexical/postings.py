@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from wordpipe.search.hits import Rows
+from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.packed_lists import Counts, Int32s, PackedLists
-from wordpipe.search.vectors.knn import Rows
-from wordpipe.search.vectors.knn import Vectors as Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search import loops as plain_loops
+from wordpipe.search.hits import Mask
+from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
 from wordpipe.search.lexical.packed_lists import Pairs, strangers, within
 from wordpipe.search.lexical.postings import Postings, QueryTerms, Terms, read_only
 from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
-from wordpipe.search.vectors.knn import Mask, MayCompile
-from wordpipe.search.vectors.knn import Vectors as Floats
+from wordpipe.search.vectors.knn import MayCompile
 
 _LEAST_HALF = 3  # letters of the second of two words that may be written as one
 READ_WORDS = 1 << 16  # whose terms an open index remembers

@@ -28,8 +28,9 @@ import numpy.typing as npt
 from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import DamageError
 from wordpipe.runtime import cpu_count
+from wordpipe.search.hits import Hits, Mask, Rows, Vectors, best_of
 from wordpipe.search.settings import AUTO, EXACT, KINDS, IndexSettings
-from wordpipe.search.vectors.knn import ByteVectors, FoundRows, Hits, Mask, Rows, Vectors, best_of
+from wordpipe.search.vectors.knn import ByteVectors, FoundRows
 
 BUILD_AGAIN = "build the index again: wordpipe index"
 K = 10  # neighbours, by which the recall is measured

@@ -5,9 +5,9 @@ from typing import Any
 import faiss
 import numpy as np
 
+from wordpipe.search.hits import Mask, Rows, Vectors
 from wordpipe.search.settings import IndexSettings
 from wordpipe.search.vectors.faiss_index import RANDOM_READ, Flat, Width, check_structure, need, numbers_of, same_size
-from wordpipe.search.vectors.knn import Mask, Rows, Vectors
 
 _WIDEST = 1 << 20  # candidates of a search
 _LEVELS = 64  # of a graph; they grow with the logarithm of its size

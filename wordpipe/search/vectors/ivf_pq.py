@@ -13,6 +13,7 @@ import numpy as np
 
 from wordpipe.errors import ConfigError
 from wordpipe.search.clustering import list_centres
+from wordpipe.search.hits import Mask, Rows, Vectors
 from wordpipe.search.vectors.faiss_index import (
     RANDOM_READ,
     Codes,
@@ -27,7 +28,6 @@ from wordpipe.search.vectors.faiss_index import (
     same_size,
     store_of,
 )
-from wordpipe.search.vectors.knn import Mask, Rows, Vectors
 
 _held: Any = faiss
 _WIDEST = 1 << 20  # candidates of a hit

@@ -9,7 +9,6 @@ have equal scores, and a query has the same ones alone and among others.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from wordpipe.artifacts import unit_vectors
 from wordpipe.errors import DamageError, InputError
 from wordpipe.metrics import unit_rows
+from wordpipe.search.hits import Hits, Mask, Rows, Vectors, best_of
 
 DEPTH = 20  # true neighbours that are known of a held-out query: as rows go, ten are to be left
 _DRAWN_AT_ONCE = 4_096  # vectors
@@ -31,9 +31,6 @@ COMPILED_FROM = 50_000
 processor time with them and 3.3 with NumPy at 100,000 texts, 2.4 and 2.6 at 20,000. From so many on, vectors and words are
 also searched at the same time: to hand one over to another thread takes 0.1 ms, which few rows do not save."""
 
-Rows = npt.NDArray[np.int64]
-Vectors = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
 Blocks = Callable[[], Iterator[Vectors]]
 """Gives the vectors from the beginning, as (B, D) blocks, every time it is called."""
 
@@ -43,52 +40,6 @@ class StoredVectors(Protocol):
 
     def read(self, rows_R: Rows) -> Vectors:
         """Return vectors of rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """The hits of one query, best first, equal scores in the order of rows."""
-
-    rows: Rows  # row numbers, int64, as many as were found
-    # float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a hybrid one
-    scores: Vectors
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def first(self, k: int) -> "Hits":
-        """Return the best k hits."""
-        return Hits(self.rows[:k], self.scores[:k])
-
-    def after(self, offset: int) -> "Hits":
-        """Return the hits without the first ones."""
-        return Hits(self.rows[offset:], self.scores[offset:])
-
-    def where(self, keep: Mask) -> "Hits":
-        """Return the hits that `keep`, (K,), names."""
-        return Hits(self.rows[keep], self.scores[keep])
-
-    def at_least(self, score: float | None) -> "Hits":
-        """Return the hits that score so much; all where None."""
-        return self if score is None else self.where(self.scores >= score)
-
-    @classmethod
-    def none(cls) -> "Hits":
-        """Return hits of nothing found."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
-
-
-def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
-    """Return the k exactly nearest of some rows with their scores; of equal scores the lowest rows.
-
-    Among equal scores at the border the lowest rows.
-    """
-    if 0 < k < len(scores_N):
-        border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
-        near = np.flatnonzero(scores_N >= border)
-        rows_N, scores_N = rows_N[near], scores_N[near]
-    order = np.lexsort((rows_N, -scores_N))[: max(k, 0)]
-    return Hits(rows_N[order].astype(np.int64), scores_N[order].astype(np.float32))
 
 
 def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits]:
@@ -114,7 +65,7 @@ def nearest(queries_QD: Vectors, blocks: Iterable[Vectors], k: int) -> list[Hits
 
 
 class MayCompile:
-    """What has rows, and loops over them: by NumPy at first, compiled ones once many queries come."""
+    """Rows, and loops over them: by NumPy at first, compiled ones once many queries come."""
 
     def __len__(self) -> int:
         raise NotImplementedError

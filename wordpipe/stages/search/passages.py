@@ -54,9 +54,9 @@ class PassageFinder:
     def __init__(self, query: str, analyser: Analyser, weight_of: Callable[[str], float] = lambda _: 1.0) -> None:
         self._query, self._analyser, self._weight_of = query, analyser, weight_of
 
-    @cached_property
+    @cached_property  # as a hit of one line needs none
     def words(self) -> dict[str, str]:
-        """The stems of the query, each with the word as it was asked; no hit of one line needs them."""
+        """The stems of the query, each with the word as it was asked."""
         return {stem: self._query[start:stop] for start, stop, stem in self._analyser.places(self._query)}
 
     @cached_property

@@ -1,0 +1,59 @@
+"""The hits of a query: rows with their scores, in one order whatever found them, and the best of many.
+
+Shapes: N rows, K hits.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The hits of one query, best first, equal scores in the order of rows."""
+
+    rows: Rows  # row numbers, int64, as many as were found
+    # float32: cosines from -1 to 1 of a dense search, BM25 above 0 of a lexical one, 0 to 1 of a hybrid one
+    scores: Vectors
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, k: int) -> "Hits":
+        """Return the best k hits."""
+        return Hits(self.rows[:k], self.scores[:k])
+
+    def after(self, offset: int) -> "Hits":
+        """Return the hits without the first ones."""
+        return Hits(self.rows[offset:], self.scores[offset:])
+
+    def where(self, keep: Mask) -> "Hits":
+        """Return the hits that `keep`, (K,), names."""
+        return Hits(self.rows[keep], self.scores[keep])
+
+    def at_least(self, score: float | None) -> "Hits":
+        """Return the hits that score so much; all where None."""
+        return self if score is None else self.where(self.scores >= score)
+
+    @classmethod
+    def none(cls) -> "Hits":
+        """Return hits of nothing found."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+
+
+def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
+    """Return the k exactly nearest of some rows with their scores; of equal scores the lowest rows.
+
+    Among equal scores at the border the lowest rows.
+    """
+    if 0 < k < len(scores_N):
+        border = np.partition(scores_N, len(scores_N) - k)[len(scores_N) - k]
+        near = np.flatnonzero(scores_N >= border)
+        rows_N, scores_N = rows_N[near], scores_N[near]
+    order = np.lexsort((rows_N, -scores_N))[: max(k, 0)]
+    return Hits(rows_N[order].astype(np.int64), scores_N[order].astype(np.float32))
