@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wordpipe.search.conditions import locked_database, quoted
     from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
     from wordpipe.search.filters import RowFilter
-    from wordpipe.search.hits import Hits, best_of
+    from wordpipe.search.hits import Hits, best_of, weighed
     from wordpipe.search.hybrid import (
         ELSEWHERE_UNMEASURED,
         FEEDBACK,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         Retriever,
         SearchMode,
         vector_share,
-        weighed,
         with_feedback,
     )
     from wordpipe.search.lexical.analysis import Analyser, stemmer

@@ -11,6 +11,7 @@ import numpy.typing as npt
 Rows = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
+Doublings = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,25 @@ def best_of(rows_N: npt.NDArray[np.integer], scores_N: Vectors, k: int) -> Hits:
         rows_N, scores_N = rows_N[near], scores_N[near]
     order = np.lexsort((rows_N, -scores_N))[: max(k, 0)]
     return Hits(rows_N[order].astype(np.int64), scores_N[order].astype(np.float32))
+
+
+def weighed(hits: Hits, doublings_N: Doublings, first: int) -> Hits:
+    """Return hits in the order of their scores times 2 to the power of a number of each row: newer or popular rows come first.
+
+    Only the `first` hits change places; the others follow, none with more than the last of these. Scores that are not above 0
+    stay as they are and come last. The order is that of the logarithms, in which no factor is too small.
+
+    Args:
+        hits: the best first.
+        doublings_N: (N,) float64, how often the score of each row is doubled; negative where it is halved.
+        first: hits that are compared anew.
+    """
+    head, tail = hits.first(first), hits.after(first)
+    real, others = head.where(head.scores > 0), head.where(head.scores <= 0)
+    powers = np.log2(real.scores.astype(np.float64)) + doublings_N[real.rows]
+    order = np.lexsort((real.rows, -powers))
+    rows = np.concatenate([real.rows[order], others.rows, tail.rows])
+    scores = np.concatenate([np.exp2(powers[order]).astype(np.float32), others.scores])
+    low = scores[-1:] if len(scores) else np.full(1, np.inf, np.float32)
+    later = np.minimum(tail.scores, low)
+    return Hits(rows, np.concatenate([scores, later]))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.metrics import unit_rows
-from wordpipe.search.hits import Hits, Mask, Rows, Vectors
+from wordpipe.search.hits import Doublings, Hits, Mask, Rows, Vectors, weighed
 from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 from wordpipe.search.loops import CANDIDATES
@@ -46,7 +46,6 @@ ELSEWHERE_UNMEASURED = 0.7
 subsets of 30 texts of these collections it found more than 0.4, by 2.2 points in the mean (the same script)."""
 
 _LEAST = 1e-6  # of a length; what is shorter has no direction
-Doublings = npt.NDArray[np.float64]
 SearchMode = Literal["dense", "lexical", "hybrid"]
 T = TypeVar("T")
 
@@ -89,28 +88,6 @@ def _depth(k: int) -> int:
     while depth < k:
         depth *= 2
     return depth
-
-
-def weighed(hits: Hits, doublings_N: Doublings, first: int) -> Hits:
-    """Return hits in the order of their scores times 2 to the power of a number of each row: newer or popular rows come first.
-
-    Only the `first` hits change places; the others follow, none with more than the last of these. Scores that are not above 0
-    stay as they are and come last. The order is that of the logarithms, in which no factor is too small.
-
-    Args:
-        hits: the best first.
-        doublings_N: (N,) float64, how often the score of each row is doubled; negative where it is halved.
-        first: hits that are compared anew.
-    """
-    head, tail = hits.first(first), hits.after(first)
-    real, others = head.where(head.scores > 0), head.where(head.scores <= 0)
-    powers = np.log2(real.scores.astype(np.float64)) + doublings_N[real.rows]
-    order = np.lexsort((real.rows, -powers))
-    rows = np.concatenate([real.rows[order], others.rows, tail.rows])
-    scores = np.concatenate([np.exp2(powers[order]).astype(np.float32), others.scores])
-    low = scores[-1:] if len(scores) else np.full(1, np.inf, np.float32)
-    later = np.minimum(tail.scores, low)
-    return Hits(rows, np.concatenate([scores, later]))
 
 
 @dataclass(frozen=True, slots=True)
