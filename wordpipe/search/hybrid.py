@@ -10,10 +10,9 @@ would cost ten times as much and found nothing more.
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,9 @@ from wordpipe.search.lexical.bm25 import LexicalIndex
 from wordpipe.search.lexical.postings import QueryTerms, TextCounts
 from wordpipe.search.loops import CANDIDATES
 from wordpipe.search.vectors.knn import COMPILED_FROM
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _COMPARED = 10 * CANDIDATES  # hits by vectors alone that change places where scores are multiplied
 FEEDBACK = 10
@@ -150,8 +152,10 @@ class Result:
 
 
 @cache
-def _beside() -> ThreadPoolExecutor:
+def _beside() -> "ThreadPoolExecutor":
     """Return the threads that search by vectors beside a search by words."""
+    from concurrent.futures import ThreadPoolExecutor  # which loads logging
+
     return ThreadPoolExecutor(thread_name_prefix="wordpipe-vectors")
 
 
