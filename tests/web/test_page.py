@@ -3,7 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -268,6 +268,55 @@ def test_numbers_and_the_names_of_files_say_what_filters_do(serving, tmp_path):
     assert "from 12,345 to 24,690" in page.text
     (link,) = [one for one in page.all("a") if "format=csv" in one.get("href", "")]
     assert re.fullmatch(r"index_salt_filtered_\d{4}-\d\d-\d\d\.csv", link["download"])
+
+
+@pytest.fixture(scope="module")
+def untitled(serving, tmp_path_factory):
+    """A client of an index by words over texts without titles, of whose fields some say little."""
+    root = tmp_path_factory.mktemp("untitled")
+    kinds = ["sea", "sea ", "  sea", "sea\tport", "sea port", "", "\u00a0"]
+    rows = [
+        {"id": f"t{n}", "text": f"the tide of the note {n}", "kind": kinds[n % 7], "same": 3, "n": n % 20, "none": ""}
+        for n in range(70)
+    ]
+    corpus = wordpipe.ingest(rows, output=root / "corpus", metadata=["kind", "same", "n", "none"])
+    return serving(wordpipe.index(corpus, output=root / "notes").path, page=PAGE)
+
+
+def test_orders_are_offered_of_what_the_texts_have(untitled, client):
+    title = {one["name"]: one for one in untitled.get("/facets").json()["columns"]}["title"]
+    assert (title["distinct"], title["missing"]) == (0, 70)
+    page = get(untitled, q="tide")
+    offered = [one["value"] for one in page.all("option") if one["value"] not in (None, "")]
+    assert [one for one in offered if not one.isdecimal()] == ["n:desc", "n:asc"]
+    assert "same, largest first" not in page.text
+    assert "title, A to Z" in get(client, q="tide").text
+
+
+def test_values_that_differ_in_white_space_look_different(untitled):
+    page = get(untitled, q="tide")
+    filters = page.text.partition("Filters")[2]
+    shown = ["sea␣", "␣␣sea", "sea⇥port", "sea port", "“” (empty)", "\\u00a0"]
+    assert [one for one in shown if f"{one}10" not in filters] == []
+    link = next(
+        one["href"]
+        for one in page.all("a")
+        if '"sea "' in parse_qs(urlsplit(one.get("href", "")).query).get("f", [""])[0]
+    )
+    narrowed = Parsed(untitled.get(link).text)
+    assert "kind: sea␣ ×" in narrowed.text  # what is chosen has the marks, the address has the value
+    assert len(narrowed.all("li", **{"class": "hit"})) > 0
+
+
+def test_a_line_under_the_field_says_what_can_be_typed(untitled, client):
+    page = get(untitled)
+    assert page.all("input", id="q")[0]["aria-describedby"] == "typed"
+    said = page.text[page.text.index('"two words"') :].partition(" by a field.")[0]
+    assert said == '"two words" keeps words together, -word leaves a word out, kind:sea narrows'
+    asked = {"q": "tide kind:sea", "index": "notes", "format": "json", "count": "1"}
+    found = untitled.get("/search", params=asked).json()
+    assert (found["remarks"], found["matches"] > 0) == ([], True)
+    assert "lang:de narrows by a field." in get(client).text
 
 
 def test_an_order_by_a_field_is_kept_where_texts_say_nearly_the_same(serving, tmp_path):

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import type_name
 from wordpipe.errors import ConfigError
+from wordpipe.search import FieldColumns
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenIndex
 
@@ -148,8 +149,7 @@ class Facets:
 
     def __init__(self, opened: OpenIndex) -> None:
         self._columns = {
-            field.name: _Column(field, None if field.name in _NOT_COUNTED else opened.columns.values(field.name))
-            for field in opened.columns.schema
+            field.name: _Column(field, _counted_values(opened.columns, field.name)) for field in opened.columns.schema
         }
 
     def count(
@@ -214,6 +214,18 @@ class Facets:
         mask = opened.allowed(QueryOptions(where=said))
         assert mask is not None
         return mask
+
+
+def _counted_values(columns: FieldColumns, name: str) -> pa.ChunkedArray | None:
+    """Return the values of a facet's column; None of one that is only named. Of titles there are values where no row has one."""
+    if name == "title" and not any(map(_has_text, columns.batches([name]))):
+        return pa.chunked_array([pa.nulls(columns.rows, pa.string())])
+    return None if name in _NOT_COUNTED else columns.values(name)
+
+
+def _has_text(batch: pa.RecordBatch) -> bool:
+    """True if a text of a facet's column is not empty."""
+    return bool(pc.max(pc.binary_length(batch.column(0))).as_py())
 
 
 class _Column:

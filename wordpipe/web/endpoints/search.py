@@ -272,7 +272,7 @@ class Similar(OfOneRow):
     index: str | None = artifact_param("an index of texts")
     f: Chosen = _chosen_param()
     format: Literal["lines", "json", "csv"] = _format_param()
-    options: QueryOptions = inline("where", "min_score", where=_WHERE)
+    options: QueryOptions = inline("where", "min_score", "per_document", where=_WHERE)
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "list[Found | Refused]":

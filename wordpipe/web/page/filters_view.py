@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wordpipe.web.page.card import cut
-from wordpipe.web.page.parts import Markup, distinct_names, marks, tag, url
+from wordpipe.web.page.parts import Markup, distinct_names, marks, spaced, tag, url
 
 OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
@@ -82,7 +82,7 @@ def _said(value: Any) -> str:
         return " ".join(
             f"{end} {marks(one)}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
         )
-    return NO_VALUE if value is None else marks(value)
+    return NO_VALUE if value is None else spaced(value)
 
 
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:

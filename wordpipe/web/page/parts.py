@@ -1,5 +1,6 @@
 """Elements of a page as text that is safe by its type: what is no `Markup` is escaped when it is put into an element."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -22,6 +23,10 @@ _VOID = {"input", "meta", "link", "br"}
 _MOST = 60  # counts or settings in a list
 _MARKED = 10_000  # the least number with a mark of thousands
 _LONGEST = 2_000  # characters of a text within an element
+_BLANK = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u00ad\u200b\u2060\ufeff"
+_UNSEEN_SPACE = re.compile(rf"^[{_BLANK}]+|[{_BLANK}]+$|[{_BLANK}]{{2,}}|(?![ \u3000])[{_BLANK}]")  # as in dom.js
+_SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"}
+_EMPTY = "“” (empty)"  # a text without a letter
 _WAY_BACK = (
     "mix",
     "docs",
@@ -234,6 +239,19 @@ def marks(value: Any) -> str:
     if not isinstance(value, int | float) or abs(value) < _MARKED:
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
+
+
+def spaced(value: Any) -> str:
+    r"""Return a value of a filter as a text on the page, in which white space that one would not see has marks.
+
+    >>> spaced("sea port"), spaced(" sea  port\t"), spaced("  "), spaced(""), spaced(1998)
+    ('sea port', '␣sea␣␣port⇥', '␣␣', '“” (empty)', '1998')
+    """
+    text = marks(value)
+    return (
+        _UNSEEN_SPACE.sub(lambda found: "".join(_SPACE.get(one, f"\\u{ord(one):04x}") for one in found[0]), text)
+        or _EMPTY
+    )
 
 
 def prose(text: str) -> Markup:

@@ -46,6 +46,7 @@ _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
 _SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
         "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
+_PLAIN = re.compile(r"\w+( \w+)*")  # a value for an example
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -121,10 +122,10 @@ async def _hits(
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
     path, liked = "/search", params.get("similar_id") or params.get("similar")
+    per_document = "1" if params.get("docs") == "1" else "0"
     if liked:
-        path, mix = "/similar", {"id": liked} if params.get("similar_id") else {"row": liked}
+        path, mix = "/similar", {"id" if params.get("similar_id") else "row": liked, "per_document": per_document}
     else:
-        per_document = "1" if params.get("docs") == "1" else "0"
         ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
         order = {"sort": params["sort"]} if params.get("sort") else ranked
         mix = {"passage": str(PASSAGE), "per_document": per_document, **order, "q": asked}
@@ -327,20 +328,40 @@ def _example(columns: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
+def _typed_example(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the same example as it is typed in the question of the search tab; empty where no field is good for one."""
+    for column in [
+        one for one in columns if one["name"] not in OURS and re.fullmatch(r"[A-Za-z_]\w*", one["name"], re.ASCII)
+    ]:
+        if len(bins := column.get("bins", ())) > 1:
+            end = bins[len(bins) // 2]["from"]
+            return f"{column['name']}>{end if isinstance(end, int | float) else str(end)[:10]}"
+        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
+        if (
+            column["filter"]
+            and column["type"] == "string"
+            and (plain := [one for one in texts if _PLAIN.fullmatch(one)])
+        ):
+            value = min(plain, key=len)
+            return f"{column['name']}:{value if value.isalnum() else quoted(value, chr(34))}"
+    return ""
+
+
 def _column(name: str) -> str:
     """Return a field as it is written in the condition of the search tab, in quotes if it may be a word of SQL."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in _SQL else quoted(name, '"')
 
 
 def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
-    """Return the orders of answers that the search tab offers: by relevance, title, and fields of dates and numbers."""
+    """Return the orders of answers that the search tab offers: by relevance, title, and fields of dates and numbers that differ."""
     orders = [("", "relevance")]
-    for column in [one for one in columns if "least" in one and one["name"] not in OURS][:_ORDERED]:
+    differing = [one for one in columns if one.get("least") != one.get("largest") and one["name"] not in OURS]
+    for column in differing[:_ORDERED]:
         name = column["name"]
         is_time = column["type"].startswith(("date", "timestamp")) or "year" in name.lower()
         first, last = ("newest", "oldest") if is_time else ("largest", "smallest")
         orders += [(f"{name}:desc", f"{name}, {first} first"), (f"{name}:asc", f"{name}, {last} first")]
-    if any(one["name"] == "title" for one in columns):
+    if any(one["name"] == "title" and one["distinct"] != 0 for one in columns):
         orders.append(("title", "title, A to Z"))
     return orders if chosen in dict(orders) else [*orders, (chosen, chosen)]
 
@@ -350,9 +371,13 @@ def _form(
     mixes: bool, has_words: bool,
 ) -> Markup:  # fmt: skip
     """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples and orders."""
+    typed = [tag("code", '"two words"'), " keeps words together, ", tag("code", "-word"), " leaves a word out"]
+    if example := _typed_example(columns):
+        typed += [", ", tag("code", tag("bdi", example)), " narrows by a field"]
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
         autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",
+        aria_describedby="typed" if has_words else None,
     )  # fmt: skip
     where = tag(
         "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=_example(columns),
@@ -363,6 +388,7 @@ def _form(
     button = tag("button", "Search", type="submit")
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
+        tag("p", typed, ".", class_="hint typed", id="typed") if has_words else None,
         tag(
             "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,

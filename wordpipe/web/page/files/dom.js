@@ -30,6 +30,13 @@ export function shown(value, most = 2000) {
 // A value as a text, a number with marks of thousands, but for those of four digits, as years are.
 export const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
 
+const BLANK = "\\t\\n\\v\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\u00ad\\u200b\\u2060\\ufeff";
+const UNSEEN_SPACE = new RegExp(`^[${BLANK}]+|[${BLANK}]+$|[${BLANK}]{2,}|(?![ \\u3000])[${BLANK}]`, "g"); // as in parts.py
+const SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"};
+
+// A value of a filter, in which white space that one would not see has marks.
+export const spaced = (value) => marks(value).replace(UNSEEN_SPACE, (found) => [...found].map((one) => SPACE[one] ?? "\\u" + one.codePointAt(0).toString(16).padStart(4, "0")).join("")) || "“” (empty)";
+
 // Names of files, each with as many of its folders as tell it from the others: a Map.
 export function distinctNames(paths) {
   const parts = new Map(paths.map((path) => [path, path.split("/")]));

@@ -1,20 +1,29 @@
 // The filters: values of each field with how many of the answers have them; of numbers and dates a range.
-import {distinctNames, make, marks, shown, text} from "./dom.js";
+import {distinctNames, make, marks, shown, spaced, text} from "./dom.js";
 import {isRange} from "./state.js";
 
 const OURS = new Set(["row", "doc_id", "title", "text", "line", "id", "record_id", "anchor"]);
 const WAIT = 150; // milliseconds after the last key
+const PAUSE = 800; // the same for the end of a range, which is taken as far as it is typed
 export const VALUES = 8;
 export const FOUND = 20; // values that contain a text
 const ALL = 1000; // values of a field, as many as the server lists
 
 const opened = new Set(); // fields all of whose values are listed
 const finding = new Map(); // field → the text that its values are to contain
+let typing = null; // the range that is taken while it is typed: its field, and its ends as JSON
+let later = null; // draws the filters when the end of a range that is being typed is left
 let asked = "", places = new Map(); // field → value → its place when it was first listed, which it keeps while filters change
 
 // Fields that can be chosen from, as `/facets` gives them: values with counts, chosen ones even where no row has them now.
-// `act` has choose(field, value), range(field, from, to) and find(field, text, most) → promise of the field.
+// `act` has choose(field, value), range(field, from, to, whether it replaces the last one) → whether it is another one, and
+// find(field, text, most) → promise of the field.
 export function drawFilters(node, found, state, act) {
+  later = null;
+  if (document.activeElement?.dataset.typed && (!typing || typing.ends === JSON.stringify(rangeOf(typing.name, state)))) {
+    later = () => drawFilters(node, found, state, act); // in another field the caret would be lost
+    return;
+  }
   const question = JSON.stringify([state.q, state.similar, state.index, state.mix]);
   if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map()), finding.clear();
   const opened = node.dataset.drawn ? node.querySelector("details")?.open : matchMedia("(min-width: 800px)").matches;
@@ -32,11 +41,12 @@ export function drawFilters(node, found, state, act) {
   if (!old) return;
   const now = [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === old.dataset.key);
   (now ?? node.querySelector("summary")).focus();
-  if (!now || now.type === "checkbox" || now.value === old.value) return;
-  if (old.classList.contains("range-end") && !old.dataset.typed) return; // it is applied, or gone from the address
+  if (!now?.classList.contains("find") || now.value === old.value) return;
   now.value = old.value; // what was typed meanwhile
-  now.dispatchEvent(new Event(old.getAttribute("aria-invalid") === "true" ? "change" : "input")); // what is wrong is said again
+  now.dispatchEvent(new Event("input"));
 }
+
+const rangeOf = (name, state) => state.f.find(([one, value]) => one === name && isRange(value))?.[1] ?? [null, null];
 
 // Where the filters stand above the answers: fold them.
 function show(event) {
@@ -49,7 +59,7 @@ function show(event) {
 // What is chosen, each with a button that takes it away; `act` has choose(field, value) and condition(text).
 export function drawChips(state, act) {
   const chip = (name, value, away) => make("button", {type: "button", class: "chip", title: `take away ${name}: ${value}`.slice(0, 300), onclick: away}, text(name, 40), ": ", text(value, 60), make("span", {"aria-hidden": "true"}, " ×"), make("span", {class: "unseen"}, ", take away"));
-  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : marks(value), () => act.choose(name, value)));
+  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : spaced(value), () => act.choose(name, value)));
   if (state.where.trim()) all.push(chip("condition", state.where, () => act.condition("")));
   return all.length > 1 ? [...all, make("button", {type: "button", class: "clear", onclick: () => act.choose(null)}, "clear all")] : all;
 }
@@ -76,7 +86,7 @@ function drawMore(column, more, chosen, list, act) {
     opened.delete(column.name);
     list.classList.remove("all");
     list.replaceChildren(...drawValues(column, chosen, act));
-    button.textContent = `and ${more.toLocaleString("en")} more values`;
+    button.textContent = `and ${more.toLocaleString("en")} more ${more === 1 ? "value" : "values"}`;
     button.setAttribute("aria-expanded", "false");
     left.textContent = "";
   };
@@ -114,7 +124,7 @@ function drawValues(column, chosen, act) {
     const key = JSON.stringify([column.name, value]);
     const box = make("input", {type: "checkbox", "data-key": key, onchange: () => act.choose(column.name, value)});
     box.checked = chosen.includes(value);
-    const shown = value === null ? "no value" : names.get(value) ?? marks(value);
+    const shown = value === null ? "no value" : names.get(value) ?? spaced(value);
     return make("li", {}, make("label", {}, box, make("span", {class: value === null ? "value hint" : "value", title: String(value ?? "").slice(0, 300)}, text(shown, 80)), make("span", {class: "count"}, count.toLocaleString("en"))));
   });
 }
@@ -162,25 +172,48 @@ function drawRange(column, [low, high], act) {
     const field = make("input", {class: "range-end", type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : marks(value)});
     field.addEventListener("input", () => {
       field.dataset.typed = "yes";
-      field.closest("section")?.querySelector(".enter")?.removeAttribute("hidden");
+      wait(field);
     });
-    field.addEventListener("change", choose);
+    // that of a date comes with each digit of the year
+    field.addEventListener("change", () => (isDate && document.activeElement === field ? wait(field) : take()));
+    field.addEventListener("keydown", (event) => isDate && event.key === "Enter" && take());
+    field.addEventListener("blur", () => (field.dataset.typed && field.getAttribute("aria-invalid") !== "true" ? take() : drawLater()));
     return field;
   });
-  function choose() {
-    const read = ends.map((field) => (field.value.trim() === "" ? null : number(field.value))), none = read.findIndex(Number.isNaN);
-    const isTurned = read[0] !== null && read[1] !== null && read[0] > read[1];
+  let timer = 0;
+  function wait(field) {
+    clearTimeout(timer);
+    timer = setTimeout(() => isWhole(field) && take(true), PAUSE);
+  }
+  const read = () => ends.map((field) => (field.validity.badInput ? NaN : field.value.trim() === "" ? null : number(field.value)));
+  // What is typed may go on, but may be meant as it is: a number that ends in a digit, or a date, among those that there are.
+  function isWhole(field) {
+    const [low, high] = read(), own = field === ends[0] ? low : high, reach = [column.least, column.largest].map((end) => (isDate ? String(end).slice(0, 10) : end));
+    const isRead = own !== null && ![low, high].some(Number.isNaN) && (isDate || /\d\s*$/.test(field.value)) && own >= reach[0] && own <= reach[1];
+    return isRead && !(low !== null && high !== null && low > high) && field.dataset.typed && field.isConnected;
+  }
+  // Take the range; while it is typed, one entry of the history is enough for all that it was.
+  function take(isTyped = false) {
+    clearTimeout(timer);
+    const [low, high] = read(), none = [low, high].findIndex(Number.isNaN), isTurned = low !== null && high !== null && low > high;
     ends.forEach((field, at) => field.setAttribute("aria-invalid", String(at === none || (none < 0 && isTurned))));
-    wrong.textContent = none >= 0 ? `${shown(ends[none].value, 30)} is no number` : isTurned ? `the range begins at ${shown(ends[0].value, 30)} and ends before it, at ${shown(ends[1].value, 30)}` : "";
+    wrong.textContent = none >= 0 ? (isDate ? "the date is not complete" : `${shown(ends[none].value, 30)} is no number`) : isTurned ? `the range begins at ${shown(ends[0].value, 30)} and ends before it, at ${shown(ends[1].value, 30)}` : "";
     if (wrong.textContent) return;
+    const isOther = act.range(column.name, low, high, typing?.name === column.name);
+    typing = isTyped ? {name: column.name, ends: JSON.stringify([low, high])} : null;
+    if (isTyped) return;
     for (const field of ends) delete field.dataset.typed;
-    act.range(column.name, ...read);
+    if (!isOther) drawLater();
+  }
+  // When what comes next has the focus.
+  function drawLater() {
+    setTimeout(() => later?.());
   }
   return [
     bars.length ? make("div", {class: "bins", role: "img", "aria-label": said}, bars) : "",
     make("p", {class: "reach", "aria-hidden": "true"}, make("span", {}, text(short(column.least), 20)), make("span", {}, text(short(column.largest), 20))),
     steps(bins) ? make("p", {class: "hint"}, steps(bins)) : "",
-    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), make("p", {class: "hint enter", hidden: true}, "press Enter"), wrong,
+    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong,
   ];
 }
 
