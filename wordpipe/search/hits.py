@@ -37,6 +37,12 @@ class Hits:
         """Return the hits that `keep`, (K,), names."""
         return Hits(self.rows[keep], self.scores[keep])
 
+    def one_of_each(self, groups_N: npt.NDArray[np.integer]) -> "Hits":
+        """Return the first hit of each group of rows, such as a document, in their order; the rows' groups are given."""
+        _, first = np.unique(groups_N[self.rows], return_index=True)
+        first = np.sort(first)
+        return Hits(self.rows[first], self.scores[first])
+
     def at_least(self, score: float | None) -> "Hits":
         """Return the hits that score so much; all where None."""
         return self if score is None else self.where(self.scores >= score)

@@ -325,10 +325,9 @@ class Retriever:
             results = self.find([texts[number] for number in waiting], vectors, depth)
             more = []
             for number, result in zip(waiting, results, strict=True):
-                _, first = np.unique(documents_N[result.hits.rows], return_index=True)
-                first = np.sort(first)[:k]  # the first hit of every document, in their order
-                found[number] = replace(result, hits=Hits(result.hits.rows[first], result.hits.scores[first]))
-                if len(first) < k and len(result.hits) >= depth and depth < len(documents_N):
+                own = result.hits.one_of_each(documents_N).first(k)
+                found[number] = replace(result, hits=own)
+                if len(own) < k and len(result.hits) >= depth and depth < len(documents_N):
                     more.append(number)
             waiting, depth = more, min(4 * depth, len(documents_N))
         return found

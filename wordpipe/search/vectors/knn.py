@@ -209,6 +209,17 @@ class FoundRows:
         # vectors that may be found: `sum` of a million took 2 ms
         self._there = n if self._allowed is None else int(np.count_nonzero(self._allowed))
 
+    def near(self, vector_1D: Vectors, row: int, k: int, documents_N: npt.NDArray[np.integer] | None = None) -> Hits:
+        """Return the k rows nearest to a row's vector, but for that row; given documents of all rows, the best row of each."""
+        depth = k + 1
+        while True:
+            (near,) = self.search(vector_1D, depth)
+            found = near.where(near.rows != row)
+            found = found if documents_N is None else found.one_of_each(documents_N)
+            if len(found) >= k or len(near) < depth:
+                return found.first(k)
+            depth *= 4
+
     def search(self, queries_QD: Vectors, k: int) -> list[Hits]:
         """Return the k nearest rows of every query, those alone that may be found; none of a query that is zero.
 

@@ -429,7 +429,7 @@ class OpenIndex(OpenArtifact):
     def similar(self, row: int, k: int = 10, options: QueryOptions = DEFAULTS) -> list[dict[str, Any]]:
         """Return the k rows of an opened index whose vectors are nearest to the vector of another row.
 
-        Of the options `where` and `min_score` count.
+        Of the options `where`, `min_score` and `per_document` count.
 
         Raises:
             InputError: there is no such row, or it has no vector.
@@ -443,8 +443,9 @@ class OpenIndex(OpenArtifact):
         if not vector_1D.any():
             what, hint = "the row has no vector, so similar rows cannot be found", "search with words from its text"
             raise InputError(what, where=self.path, got=f"row {row:,}", hint=hint)
-        (found,) = self.vector_index(self.allowed(options)).search(vector_1D, k + 1)
-        return self.rows_of([found.where(found.rows != row).first(k).at_least(options.min_score)])[0]
+        documents_N = getattr(self, "documents", None) if options.per_document else None
+        found = self.vector_index(self.allowed(options)).near(vector_1D, row, k, documents_N)
+        return self.rows_of([found.at_least(options.min_score)])[0]
 
     def row_of(self, record_id: str) -> int:
         """Return the first row of an opened index whose record came with this id. Raises InputError: no record has the id."""

@@ -217,7 +217,7 @@ class Facets:
 
 
 def _counted_values(columns: FieldColumns, name: str) -> pa.ChunkedArray | None:
-    """Return the values of a facet's column; None of one that is only named. Of titles there are values where no row has one."""
+    """Return the values of a facet's column; None of one that is only named, as titles are unless no row has one."""
     if name == "title" and not any(map(_has_text, columns.batches([name]))):
         return pa.chunked_array([pa.nulls(columns.rows, pa.string())])
     return None if name in _NOT_COUNTED else columns.values(name)

@@ -51,7 +51,7 @@ def card(
     if passage is None or passage["has_vector"]:
         # an id stays with its record when the index is made again
         like = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
-        narrowed = {"index": own, "f": params.get("f"), "where": params.get("where")}
+        narrowed = {"index": own} | {name: params.get(name) for name in ("f", "where", "docs")}
         actions.append(tag("a", "more like this", href=url(**like, q=asked, **narrowed)))
     # title, text, facts, and what says nearly the same
     return tag(

@@ -353,7 +353,7 @@ def _column(name: str) -> str:
 
 
 def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
-    """Return the orders of answers that the search tab offers: by relevance, title, and fields of dates and numbers that differ."""
+    """Return the orders of answers that the search tab offers: by relevance, title, and dates and numbers that differ."""
     orders = [("", "relevance")]
     differing = [one for one in columns if one.get("least") != one.get("largest") and one["name"] not in OURS]
     for column in differing[:_ORDERED]:

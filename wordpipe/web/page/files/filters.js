@@ -176,8 +176,11 @@ function drawRange(column, [low, high], act) {
     });
     // that of a date comes with each digit of the year
     field.addEventListener("change", () => (isDate && document.activeElement === field ? wait(field) : take()));
-    field.addEventListener("keydown", (event) => isDate && event.key === "Enter" && take());
-    field.addEventListener("blur", () => (field.dataset.typed && field.getAttribute("aria-invalid") !== "true" ? take() : drawLater()));
+    field.addEventListener("keydown", (event) => {
+      if (isDate && /^\d$/.test(event.key)) field.dataset.typed = "yes"; // no other event says that a part of it is typed
+      if (isDate && event.key === "Enter") take();
+    });
+    field.addEventListener("blur", () => (field.dataset.typed ? take() : drawLater()));
     return field;
   });
   let timer = 0;

@@ -144,10 +144,12 @@ function search(view) {
     change({f: others.length < state.f.length ? others : [...state.f, [name, value]]});
   }
 
-  // From one end to the other, of which a blank one is open; a column has one range.
-  function range(name, low, high) {
-    const others = state.f.filter(([one, value]) => one !== name || !isRange(value));
-    change({f: low === null && high === null ? others : [...others, [name, [low, high]]]});
+  // From one end to the other, of which a blank one is open; a column has one range. Gives whether it is another one than before.
+  function range(name, low, high, replace = false) {
+    const others = state.f.filter(([one, value]) => one !== name || !isRange(value)), f = low === null && high === null ? others : [...others, [name, [low, high]]];
+    const isOther = JSON.stringify([...f].sort()) !== JSON.stringify([...state.f].sort());
+    if (isOther) change({f}, {replace});
+    return isOther;
   }
 
   // The values of a column that contain a text, so many at most.
@@ -193,6 +195,7 @@ function search(view) {
     }
     const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
+      asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
       show: JSON.parse(view.dataset.show),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
@@ -202,6 +205,7 @@ function search(view) {
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
+        history.replaceState({opened: `answer-${hit.rank}`}, ""); // to which Back returns
         if (hit.index && hit.index !== state.index) return location.assign(url({...state, similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
         title = hit.title || (hit.text ?? "").slice(0, 60);
         change({similar: likeOf(hit)}); // the question stays, for the way back

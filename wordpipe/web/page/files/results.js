@@ -1,5 +1,6 @@
 // The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
 import {copy, make, marks, shown, text} from "./dom.js";
+import {PASSAGE} from "./state.js";
 import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
@@ -52,20 +53,13 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
-  let whole = false;
-
-  const drawText = () => {
-    const pieces = passage && !whole ? passage.pieces : [[hit.text ?? "", false]];
-    body.replaceChildren(...[passage?.before && !whole ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", ...marked(pieces, 20_000), passage?.after && !whole ? " …" : ""].filter(Boolean));
-  };
-  drawText();
+  const {pieces, before, after} = passage ?? {pieces: [[(hit.text ?? "").slice(0, PASSAGE), false]], after: (hit.text ?? "").length > PASSAGE};
+  body.append(...[before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", ...marked(pieces, 20_000), after ? " …" : ""].filter(Boolean));
   const open = async () => {
     const opened = panel.hidden;
     panel.hidden = !opened;
     why.setAttribute("aria-expanded", String(opened));
-    whole = opened && Boolean(passage?.before || passage?.after);
-    drawText();
-    if (opened && !panel.childElementCount) panel.replaceChildren(drawWhy(await act.why(hit)));
+    if (opened && !panel.childElementCount) panel.replaceChildren(drawWhy(await act.why(hit), act.asked));
   };
   why.addEventListener("click", open);
 

@@ -53,8 +53,9 @@ export function url(state, only) {
 // The endpoint and the parameters that answer a state.
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
-  if (state.similar.startsWith(ID)) return ["./similar", {...params, id: state.similar.slice(ID.length)}];
-  if (state.similar) return ["./similar", {...params, row: state.similar}];
+  const like = {...params, per_document: state.docs ? 1 : ""};
+  if (state.similar.startsWith(ID)) return ["./similar", {...like, id: state.similar.slice(ID.length)}];
+  if (state.similar) return ["./similar", {...like, row: state.similar}];
   return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 

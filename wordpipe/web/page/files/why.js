@@ -2,6 +2,9 @@
 import {make, text} from "./dom.js";
 
 const SHOWN = 8; // words of one side; the others in one line
+const NAMED = 4; // words of the sentence
+const LEAST = 3; // letters that a word and its stem have in common
+const TIMES = {1: "once", 2: "twice"};
 
 // Parts of a score: [[side, share of it, [[word, share], …]], …]. Their sum is the score.
 export function partsOf(hit) {
@@ -30,13 +33,35 @@ function scaled(side, words, sum, share) {
   return [side, share, shown];
 }
 
-export function drawWhy(hit) {
-  const sides = partsOf(hit);
-  if (!sides.length) return make("p", {class: "hint"}, "score ", make("b", {}, number(hit.score)), "; there is no explanation for it.");
+// Why, in one sentence. `asked` has `like` (the answer is like a text) and the `words` that were searched for.
+function reason(hit, asked) {
+  const said = hit.explain;
+  if (!said) return asked.like ? ["Found because its meaning is near that of the text you chose."] : asked.words.trim() ? [] : ["Listed because it fits the filters; no question was asked."];
+  const words = (asked.words.match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).map((one) => one.toLowerCase()), place = (word) => words.indexOf(word);
+  const known = (said.lexical?.terms ?? []).map((one) => [wordOf(one.stem, words), one]).filter(([word]) => word).sort(([one], [other]) => place(one) - place(other)); // the others come from the first answers
+  const inText = known.filter(([, one]) => one.count), inFields = known.filter(([, one]) => !one.count && one.fields?.length);
+  const shown = inText.slice(0, NAMED).map(([word, {count}]) => [make("em", {}, text(word, 60)), ` ${TIMES[count] ?? `${count} times`}`]);
+  if (inText.length > NAMED) shown.push([`${inText.length - NAMED} more ${inText.length === NAMED + 1 ? "word" : "words"}`]);
+  shown.push(...inFields.slice(0, NAMED).map(([word, {fields}]) => [make("em", {}, text(word, 60)), " in ", text(fields.join(", "), 60)]));
+  const byMeaning = Boolean(said.dense);
+  if (!shown.length) return byMeaning ? [said.lexical || said.mode === "hybrid" ? "Found by its meaning alone: the text has no word of the question." : "Found by its meaning; words were not counted."] : [];
+  return ["Found because the text has ", shown.map((one, at) => [at ? (at === shown.length - 1 ? " and " : ", ") : "", one]), byMeaning ? ", and by its meaning." : "."];
+}
+
+// The word of the question that a stem is of: the one that begins most like it.
+function wordOf(stem, words) {
+  const alike = (word) => [...word].findIndex((one, at) => one !== stem[at]);
+  const lengths = words.map((word) => (alike(word) < 0 ? word.length : alike(word))), most = Math.max(0, ...lengths);
+  return most >= Math.min(LEAST, stem.length) ? words[lengths.indexOf(most)] : "";
+}
+
+export function drawWhy(hit, asked) {
+  const sides = partsOf(hit), said = reason(hit, asked), sentence = said.length ? make("p", {class: "reason"}, said) : null;
+  if (!sides.length) return make("div", {class: "why"}, sentence, asked.like || asked.words.trim() ? make("p", {class: "hint"}, "score ", make("b", {}, number(hit.score)), said.length ? "" : "; there is no explanation for it.") : null);
   const whole = sides.reduce((total, [, share]) => total + share, 0);
   const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
   return make(
-    "div", {class: "why"},
+    "div", {class: "why"}, sentence,
     make("p", {class: "hint"}, "●●●● is as strong as the strongest answer, ●○○○ a quarter of it; a less related answer has at most two dots."),
     sides.map(([side, share, rows]) =>
       make(
