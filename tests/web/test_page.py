@@ -1,5 +1,6 @@
 """The page without a browser: it says all without a script, nothing in it is more than text, every URL is answered."""
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -248,6 +249,27 @@ def test_what_is_similar_leads_back_to_the_question(client):
     assert "q=salt" in like
 
 
+def test_one_hit_per_document_holds_for_what_is_similar(serving, built, tmp_path):
+    rows = [{"text": f"The tide rises with the moon. The tide falls, note {n}. Salt is in the sea."} for n in range(6)]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="sentence")
+    client = serving(wordpipe.index(tmp_path / "sentences", output=tmp_path / "notes").path, page=PAGE)
+    asked = {"row": 0, "k": 10, "format": "json"}
+    documents = [hit["doc_id"] for hit in client.get("/similar", params=asked).json()["hits"]]
+    assert len(documents) == 10 > len({*documents})
+    hits = client.get("/similar", params=asked | {"per_document": 1}).json()["hits"]
+    assert [hit["doc_id"] for hit in hits] == [*dict.fromkeys(one for one in documents)][: len(hits)] + [
+        hit["doc_id"] for hit in hits[len({*documents}) :]
+    ]
+    assert len({hit["doc_id"] for hit in hits}) == len(hits) == 6
+    page = get(client, q="tide", docs="1")
+    link = next(one["href"] for one in page.all("a") if "similar=" in one.get("href", ""))
+    assert "docs=1" in link
+    like = Parsed(client.get(link).text)
+    assert like.all("input", name="docs", checked=None)
+    assert len(like.all("li", **{"class": "hit"})) <= 6
+
+
 def test_a_link_skips_to_the_answers_and_one_to_the_filters(client):
     page = get(client, q="salt")
     assert [one["href"] for one in page.all("a", **{"class": "skip"})] == ["#results", "#filters"]
@@ -266,8 +288,8 @@ def test_numbers_and_the_names_of_files_say_what_filters_do(serving, tmp_path):
     assert "size 12,345" in page.text
     assert "year 1991" in page.text
     assert "from 12,345 to 24,690" in page.text
-    (link,) = [one for one in page.all("a") if "format=csv" in one.get("href", "")]
-    assert re.fullmatch(r"index_salt_filtered_\d{4}-\d\d-\d\d\.csv", link["download"])
+    (link,) = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    assert re.fullmatch(r"index_salt_all-2_filtered_\d{4}-\d\d-\d\d\.csv", link["download"])
 
 
 @pytest.fixture(scope="module")
@@ -412,7 +434,26 @@ def test_answers_have_the_order_of_a_field_without_a_script(client):
 
 def test_a_file_of_answers_says_where_it_is_cut(serving, records):
     page = get(serving(records, page=PAGE, max_k=20), where="year > 0")
-    assert "10 of 40 answers · export the first 20 of 40: CSV JSON" in page.text
+    assert "10 of 40 answers · exportthe first 20 of 40 answers: CSV JSON" in page.text
+
+
+def test_files_of_answers_say_what_is_in_them(serving, client, records):
+    page = get(client, q="salt", mix="5")
+    assert (
+        "exportall 10 texts with a word of the question: CSV JSONall 40 texts, the nearest first: CSV JSON" in page.text
+    )
+    by_words, nearest = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    assert re.fullmatch(r"records_salt_all-10-with-a-word_\d{4}-\d\d-\d\d\.csv", by_words["download"])
+    assert re.fullmatch(
+        r"records_salt_all-40-the-nearest-first_\d{4}-\d\d-\d\d\.csv", nearest["download"].replace("-texts", "")
+    )
+    rows = [[*csv.DictReader(client.get(one["href"]).text.splitlines())] for one in (by_words, nearest)]
+    assert [len(some) for some in rows] == [10, 40]
+    assert all("salt" in one["text"].lower() for one in rows[0])
+    assert (
+        "exportthe first 5 of 10 texts with a word of the question: CSV JSONthe nearest 5 texts: CSV JSON"
+        in get(serving(records, page=PAGE, max_k=5), q="salt", mix="5", k="5").text
+    )
 
 
 def test_filters_without_a_question_list_texts(client):

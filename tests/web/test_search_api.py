@@ -177,6 +177,61 @@ def test_a_method_that_there_is_not(client):
     assert {*reply.headers["Allow"].split(", ")} == {"GET", "HEAD", "POST"}
 
 
+def test_a_table_for_people_opens_rightly_and_leads_to_the_texts(serving, tmp_path):
+    rows = [{"id": f"n/{n}", "text": f"Salz für den Käse {n}", "size": n, "none": "", "url": f"u{n}"} for n in range(3)]
+    corpus = wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=["size", "none", "url"])
+    index = wordpipe.index(corpus, output=tmp_path / "notes").path
+    asked = {"q": "salz", "format": "spreadsheet"}
+    reply = serving(index).get("/search", params=asked)
+    assert reply.headers["Content-Type"].startswith("text/csv; charset=utf-8")
+    assert reply.content.startswith("\ufeffrank,".encode())
+    table = [*csv.DictReader(io.StringIO(reply.content.decode("utf-8-sig")))]
+    assert [*table[0]] == [
+        "rank",
+        "score",
+        "id",
+        "text",
+        "place",
+        "link",
+        "size",
+        "url",
+    ]  # no title, and nothing in `none`
+    assert {one["text"] for one in table} == {one["text"] for one in rows}
+    own = {f"http://127.0.0.1:8000/text/n%2F{n}?row={n}&index=notes" for n in range(3)}
+    assert {one["link"] for one in table} == own
+    # programs get the table as it is
+    plain = serving(index).get("/search", params=asked | {"format": "csv"}).content
+    assert plain.startswith(b"rank,score,id,title,text,place,size,none,url\r\n")
+    # a proxy has another address, which must be of the host that was asked
+    client = serving(index)
+    for base, root in (
+        ("https://127.0.0.1:8000/notes/?q=1", "https://127.0.0.1:8000/notes/"), ("https://evil.example/", "http://127.0.0.1:8000/"),
+        ("javascript:1", "http://127.0.0.1:8000/"), ("http://[", "http://127.0.0.1:8000/"),
+    ):  # fmt: skip
+        text = client.get("/search", params=asked | {"base": base}).text
+        assert (root + "text/n%2F0?") in text, base
+        assert "evil" not in text
+    linked = serving(index, link="https://notes.example.org/{url}").get("/search", params=asked).text
+    assert "https://notes.example.org/u1" in linked
+    assert "/text/" not in linked
+    two = client.post("/search", json={"q": ["salz", "käse"], "format": "spreadsheet"}).text
+    assert two.startswith("\ufeffquery,rank,")
+    assert client.get("/search", params={"q": "zzz", "format": "spreadsheet"}).text.startswith(
+        "\ufeffrank,score,id,title,"
+    )
+
+
+def test_a_question_of_small_words_says_by_what_it_is_ordered(client):
+    found = client.get("/search", params={"q": "of the", "format": "json"}).json()
+    assert found["remarks"] == ['"of" and "the" are in almost every text, so the order is by meaning alone']
+    assert (found["mode"], {hit["related"] for hit in found["hits"]}) == ("dense", {False})
+    for q in ("the tide", '"the"', "of -salt", "salt"):
+        other = client.get("/search", params={"q": q, "format": "json"}).json()
+        assert not [one for one in other["remarks"] if "almost" in one], q
+    chosen = client.get("/search", params={"q": "the", "mode": "dense", "format": "json"}).json()
+    assert chosen["remarks"] == []
+
+
 def test_similar_rows(client, records):
     by_row = client.get("/similar", params={"row": 7, "k": 4, "format": "json"}).json()
     by_id = client.get("/similar", params={"id": "r-7", "k": 4, "format": "json"}).json()

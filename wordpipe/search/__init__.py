@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.search.lexical.analysis import Analyser, stemmer
     from wordpipe.search.lexical.bm25 import FIELD_SHARE, RELATED, LexicalIndex
-    from wordpipe.search.lexical.language import recognised_language, small_in_question
+    from wordpipe.search.lexical.language import are_small, recognised_language, small_in_question
     from wordpipe.search.lexical.letters import folded, without_particle
     from wordpipe.search.lexical.names import IndexWithNames, names_in
     from wordpipe.search.lexical.packed_lists import LEXICAL

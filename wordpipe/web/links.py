@@ -9,12 +9,44 @@ Source: RFC 6570, simple expansion `{var}`; of reserved expansion, `{+var}`, onl
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode, urlsplit
 
 from wordpipe.errors import ConfigError
 from wordpipe.stages import OpenTextIndex
 from wordpipe.web.served_artifacts import ServedArtifacts
 from wordpipe.web.settings import LINK_FIELD, ServeSettings
+
+
+def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = "./", **more: Any) -> str:
+    """Return the address of the page of a row: by the id of its record, which stays when the index is made again, and its row.
+
+    >>> text_url({"id": "a/b", "row": 3}, "notes", "salt")
+    './text/a%2Fb?row=3&index=notes&q=salt'
+    """
+    own = str(row.get("id") or "")
+    name = (
+        "" if own in (".", "..") else quote(own.encode("utf-8", "replace"), safe="")
+    )  # browsers take dots for folders
+    given = {"row": str(row["row"]), "index": index, "q": asked, **more}
+    kept = {key: value for key, value in given.items() if value not in (None, "", [], False)}
+    return f"{root}text/{name}?{urlencode(kept, errors='replace')}"
+
+
+def page_address(seen: str, scheme: str, host: str) -> str:
+    """Return the address from which those of texts go on: as the client sees the page, if its host is the one that was asked.
+
+    A proxy may speak HTTPS, and have the server below a path.
+
+    >>> page_address("https://x.org/notes/?q=1", "http", "x.org"), page_address("https://y.org/", "http", "x.org")
+    ('https://x.org/notes/', 'http://x.org/')
+    """
+    try:
+        parts = urlsplit(seen)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower():
+        return f"{parts.scheme}://{host}{quote(parts.path.rpartition('/')[0], safe='/%')}/"
+    return f"{scheme}://{host}/"
 
 
 def add_links(rows: Iterable[MutableMapping[str, Any]], template: str) -> None:

@@ -28,6 +28,7 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
+BYTE_ORDER_MARK = "\ufeff"
 RETRY_AFTER_S = 1
 STATUSES = {
     400: "a parameter, a body, a condition or a text is wrong (also if it is given twice, or is not UTF-8); the artifact "

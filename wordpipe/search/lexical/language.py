@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 
 from wordpipe.search.lexical.analysis import written_words
@@ -67,6 +67,16 @@ def recognised_language(texts: Iterable[str]) -> str:
         if theirs > _SHARED_AT_MOST * ours or (ours < _LEAST_OWN and 2 * counts[other] > counts[best]):
             return "none"
     return best
+
+
+def are_small(words: Sequence[str], language: str) -> bool:
+    """True if all words are small ones of a language (of any, where the language is not known): of, the.
+
+    >>> are_small(["Of", "the"], "english"), are_small(["the", "sea"], "none"), are_small([], "english")
+    (True, False, False)
+    """
+    known: Container[str] = languages_of_small_words() if language == "none" else asked_words(language)
+    return bool(words) and all(_folded(word.strip(_ENDS).replace("’", "'")) in known for word in words)
 
 
 def small_in_question(words: Sequence[str], language: str) -> frozenset[str]:

@@ -116,11 +116,12 @@ def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, A
     """Say of each hit of a query by words, or by words and vectors, whether it fulfils the query: `related` true or false.
 
     It does if it contains half of the words of the query, each word by its idf: see `RELATED`; and where operators say it all.
+    None does where the words of the query are in almost every text.
     """
     rows_R = np.array([hit["row"] for hit in hits], np.int64)
     shares_R = lexical.shares_of_words(asked.words, rows_R, asked.prefixes)
     for hit, share in zip(hits, shares_R.tolist(), strict=True):
-        hit["related"] = asked.takes_all or share >= RELATED - _ROUNDING
+        hit["related"] = not asked.says_little and (asked.takes_all or bool(share >= RELATED - _ROUNDING))
 
 
 def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
@@ -199,14 +200,21 @@ class CsvAnswers:
         opened: what was asked.
         titled: whether the first column is the query.
         explained: whether the last column is the explanation of the score, as JSON.
+        linked: whether a column has the link of a hit.
     """
 
-    def __init__(self, opened: OpenArtifact, *, titled: bool = False, explained: bool = False) -> None:
+    def __init__(
+        self, opened: OpenArtifact, *, titled: bool = False, explained: bool = False, linked: bool = False
+    ) -> None:
         self._titled, self._explained = titled, explained
         parts: list[OpenArtifact] = getattr(opened, "parts", [opened])
         columns = [column for part in parts for column in read_schema(part.artifact, part.kind)]
         is_texts = any(column.name == "doc_id" for column in columns)
-        self._own = [*(_OF_TEXTS if is_texts else _OF_WORDS), *(["index"] if len(parts) > 1 else [])]
+        self._own = [
+            *(_OF_TEXTS if is_texts else _OF_WORDS),
+            *(["index"] if len(parts) > 1 else []),
+            *(["link"] if linked else []),
+        ]
         names = [*dict.fromkeys(user_name(one) for one in columns if not is_ours(one))] if is_texts else []
         self._fields = {name: name for name in names}
         taken = {"query", "explain", *self._own}
@@ -218,8 +226,19 @@ class CsvAnswers:
     @property
     def header(self) -> str:
         """The line with the names of the columns."""
+        return csv_line(self._names)
+
+    @property
+    def _names(self) -> list[str]:
         names = [*(["query"] if self._titled else []), *self._own, *self._fields.values()]
-        return csv_line([*names, *(["explain"] if self._explained else [])])
+        return [*names, *(["explain"] if self._explained else [])]
+
+    def filled(self, answers: Iterable[tuple[str, Iterable[Mapping[str, Any]]]]) -> str:
+        """Return the whole table of queries with their hits, without the columns that are empty in all rows."""
+        rows = [self._cells(query, hit) for query, hits in answers for hit in hits]
+        empty: tuple[Any, ...] = (None, "", [])
+        kept = [at for at in range(len(self._names)) if not rows or any(row[at] not in empty for row in rows)]
+        return "".join(csv_line([row[at] for at in kept]) for row in (self._names, *rows))
 
     def lines(self, query: str, hits: Iterable[Mapping[str, Any]]) -> str:
         """Return a line for each hit of a query."""

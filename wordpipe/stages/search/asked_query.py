@@ -22,6 +22,7 @@ from wordpipe.search import (
     Prefix,
     Question,
     SearchMode,
+    are_small,
     field_kind,
     fields_of_clause,
     folded,
@@ -50,6 +51,7 @@ Mask = npt.NDArray[np.bool_]
 _CLAUSES = 8  # whose rows are remembered: the pages of one query
 _COMPLETED = 20  # words that an unfinished one may become, of which passages show the places
 _LEAST_BEGUN = 4  # letters of a word that may be unfinished though nobody said so
+_SMALL = 3  # words that a remark on small words names
 _ID = re.compile(r"(?=\S*\d)\S{1,200}")  # what is typed as one word with a digit may be an id
 
 
@@ -69,6 +71,8 @@ class Asked:
     remarks: tuple[str, ...] = ()  # what was not read as an operator
     fields: tuple[str, ...] = ()  # that the query names
     is_of_any: bool = False  # it is several words, any of which is enough
+    says_little: bool = False  # its words are small ones that most texts have
+    mode: str = ""  # by what it is ranked where that is not as chosen
     whole: str = ""  # the words with the small ones, which vectors are made of; empty where they are the same
 
     @property
@@ -168,6 +172,12 @@ class AskedRows:
                 for one, other, joined, n in self.lexical.as_one_word(words.split())
             ]
         remarks += about_names
+        little = "" if question.clause or prefixes or options.mode == "dense" else self._about_small(words)
+        by_meaning = bool(little) and not (self._ranks_by_words or self.lexical.analyser(words))
+        if little and (by_meaning or self.lexical.analyser(words)):
+            remarks.append(
+                little + (", so the order is by meaning alone" if by_meaning else ", so the order says little")
+            )
         said = (*question.remarks, *remarks)
         named = None if lexical is self.lexical else lexical
         fields = () if (clause := question.clause) is None else fields_of_clause(clause)
@@ -175,7 +185,8 @@ class AskedRows:
             text, words, (*prefixes, *begun), rows, lexical=named, corrected=corrected, remarks=said, fields=fields,
             takes_all=clause is not None and fixed.issuperset(words.lower().split()) and may_lack_words(clause),
             is_of_any=question.clause is None and len([*filter(self.lexical.analyser, words.split())]) > 1,
-            whole=whole if whole != words else "",
+            whole=whole if whole != words else "", says_little=bool(little),
+            mode="dense" if by_meaning and options.mode != "lexical" else "",
         )  # fmt: skip
 
     def _without_small(self, words: str, prefixes: list[str], small: Set[str]) -> tuple[str, list[str]]:
@@ -184,6 +195,16 @@ class AskedRows:
         begun = [prefix for prefix in prefixes if prefix not in small]
         is_known = any(map(self.lexical.knows, others)) or any(map(self._begins_any, begun))
         return (" ".join(others), begun) if small and is_known else (words, prefixes)
+
+    def _about_small(self, words: str) -> str:
+        """Return what is to be said of a question of small words alone, which almost every text has; empty of another one."""
+        own = [*dict.fromkeys(words.lower().split())]
+        if not are_small(own, self.lexical.analyser.language):
+            return ""
+        held = [self.lexical.holding(word) for word in own if self.lexical.analyser(word)]
+        if any(one is None or 2 * np.count_nonzero(one) < len(one) for one in held):
+            return ""
+        return f"{' and '.join(f'"{word}"' for word in own[:_SMALL])} {'is' if len(own) == 1 else 'are'} in almost every text"
 
     def _begins_any(self, prefix: str) -> bool:
         """True if a word begins like this."""

@@ -223,7 +223,7 @@ class OpenTextIndex(OpenIndex):
                 words |= {word: near or words.get(word, []) for word, near in strange}
         return [
             QueryResult(
-                one.text, own, words, by_words=[*choice.by_words], mode=choice.mode, corrected={**one.corrected},
+                one.text, own, words, by_words=[*choice.by_words], mode=one.mode or choice.mode, corrected={**one.corrected},
                 remarks=[*one.remarks], searched=self.marked_words(one), fields=one.fields, is_of_any=one.is_of_any,
             )
             for one, own, words, choice in zip(asked, hits, unknown, chosen, strict=True)

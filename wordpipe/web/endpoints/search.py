@@ -16,6 +16,7 @@ from wordpipe.stages import (
     CsvAnswers,
     OpenArtifact,
     OpenIndex,
+    OpenTextIndex,
     OpenWords,
     PassageFinder,
     QueryResult,
@@ -24,8 +25,8 @@ from wordpipe.stages import (
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import MAX_CHOSEN, Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import PIECES, OfOneRow, code_of
-from wordpipe.web.links import add_links
+from wordpipe.web.endpoints.texts import PIECES, OfOneRow, WithTable, base_param, code_of
+from wordpipe.web.links import add_links, text_url
 from wordpipe.web.params import (
     ANY,
     FLAG,
@@ -44,7 +45,7 @@ from wordpipe.web.params import (
     ref,
     said_schema,
 )
-from wordpipe.web.replies import CSV, LINES, Refused, csv_reply, lines_reply
+from wordpipe.web.replies import BYTE_ORDER_MARK, CSV, LINES, Refused, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
 
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
@@ -178,12 +179,13 @@ def _format_param() -> Any:
     return param(
         "lines",
         "format of the answer; lines: one JSON object per hit, as in `wordpipe query --json`; json: one object; "
-        "csv: a table with all fields, as in `wordpipe query --format csv`",
+        "csv: a table with all fields, as in `wordpipe query --format csv`; spreadsheet: that table for people, with a byte "
+        "order mark, by which Excel knows UTF-8, without columns that are empty in all rows, and with a link to each text",
     )
 
 
 @endpoint("/search", group="Search", can="search", answer=_OF_SEARCH, media=[LINES, CSV])
-class Search(Endpoint):
+class Search(WithTable):
     """The hits of a query in an index or words."""
 
     q: Any = param(
@@ -194,7 +196,8 @@ class Search(Endpoint):
     k: int = _hits_param()
     index: tuple[str, ...] | None = artifact_param("an index or a words artifact", several=True)
     f: Chosen = _chosen_param()
-    format: Literal["lines", "json", "csv"] = _format_param()
+    format: Literal["lines", "json", "csv", "spreadsheet"] = _format_param()
+    base: str = base_param()
     count: bool = param(
         False, "with format json, also say in `matches` how many rows match: those that contain a word of the query and meet "
         "its operators and the condition"
@@ -249,21 +252,23 @@ class Search(Endpoint):
             for result, n in zip(results, counts, strict=True)
         ]
 
-    def reply(self, at: At, found: "list[Found]") -> Response | dict[str, Any]:
+    def reply(self, at: At, found: "list[Found]", page: str = "") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known; of several queries `results`."""
         if isinstance(self.q, str):
-            return found[0].reply(at, self.k, self.format)
+            return found[0].reply(at, self.k, self.format, page)
         if self.format == "json":
             return {"results": [one.object(at, self.k) for one in found]}
         results = [one.result for one in found]
         if self.format == "lines":
             return lines_reply({"query": one.query} | hit for one in results for hit in one.hits)
+        if self.format == "spreadsheet":
+            return _spreadsheet(at, results, page, titled=True)
         table = CsvAnswers(at.opened, titled=True, explained=self.options.explain)
         return csv_reply(table.header + "".join(table.lines(one.query, one.hits) for one in results))
 
 
 @endpoint("/similar", group="Search", can="similar", answer=_RESULT, media=[LINES, CSV])
-class Similar(OfOneRow):
+class Similar(WithTable, OfOneRow):
     """The rows nearest to a row."""
 
     row: int | None = param(None, "number of the row", example=3, ge=0, each=True)
@@ -271,7 +276,8 @@ class Similar(OfOneRow):
     k: int = _hits_param()
     index: str | None = artifact_param("an index of texts")
     f: Chosen = _chosen_param()
-    format: Literal["lines", "json", "csv"] = _format_param()
+    format: Literal["lines", "json", "csv", "spreadsheet"] = _format_param()
+    base: str = base_param()
     options: QueryOptions = inline("where", "min_score", "per_document", where=_WHERE)
 
     @classmethod
@@ -288,9 +294,9 @@ class Similar(OfOneRow):
             found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row}))
         return found
 
-    def reply(self, at: At, found: "Found") -> Response | dict[str, Any]:
+    def reply(self, at: At, found: "Found", page: str = "") -> Response | dict[str, Any]:
         """Return the similar rows in the form of `/search`."""
-        return found.reply(at, self.k, self.format)
+        return found.reply(at, self.k, self.format, page)
 
 
 @endpoint("/neighbours", group="Words", can="neighbours", answer=_NEIGHBOURS)
@@ -351,9 +357,11 @@ class Found:
     result: QueryResult
     beside: dict[str, Any] | None = None
 
-    def reply(self, at: At, k: int, form: str) -> Response | dict[str, Any]:
-        """Return the hits of a search as JSON lines, or as one object."""
+    def reply(self, at: At, k: int, form: str, page: str) -> Response | dict[str, Any]:
+        """Return the hits of a search as JSON lines, as a table, or as one object."""
         result = self.result
+        if form == "spreadsheet":
+            return _spreadsheet(at, [result], page)
         if form == "lines":
             return lines_reply(({"query": result.query} | hit for hit in result.hits), _remarks_header(result))
         if form == "csv":
@@ -370,6 +378,17 @@ class Found:
             "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
             "remarks": [*map(_as_parameters, result.remarks)], **(self.beside or {}),
         }  # fmt: skip
+
+
+def _spreadsheet(at: At, results: Sequence[QueryResult], page: str, *, titled: bool = False) -> Response:
+    """Return the hits of searches as a table for people, with a link to each text: its own, or that of the server's page."""
+    table, is_texts = CsvAnswers(at.opened, titled=titled, linked=True), isinstance(at.opened, OpenTextIndex)
+    name = at.served.name
+
+    def linked(hit: dict[str, Any]) -> dict[str, Any]:
+        return {"link": text_url(hit, hit.get("index", name), root=page)} | hit if is_texts else hit
+
+    return csv_reply(BYTE_ORDER_MARK + table.filled((one.query, map(linked, one.hits)) for one in results))
 
 
 def _remarks_header(result: QueryResult) -> dict[str, str]:

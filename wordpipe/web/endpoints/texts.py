@@ -2,19 +2,38 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenTextIndex, pieces_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
-from wordpipe.web.links import add_links
-from wordpipe.web.params import ANY, FLAG, GIVEN, MAP, TEXT, WHOLE, Schema, checked_text, fields, listing, maybe
-from wordpipe.web.replies import Refused
+from wordpipe.web.links import add_links, page_address
+from wordpipe.web.params import (
+    ANY,
+    FLAG,
+    GIVEN,
+    MAP,
+    TEXT,
+    WHOLE,
+    Schema,
+    bounded,
+    checked_text,
+    fields,
+    listing,
+    maybe,
+)
+from wordpipe.web.replies import Refused, json_reply
+from wordpipe.web.settings import ServeSettings
 
 T = TypeVar("T")
 
+_MAX_BASE = 2_000  # characters of the address of a page
 _LONGEST = 1_000_000  # characters of a text in one answer
 _PASSAGE = 200  # characters of a text that answer a query: a sentence or two
 
@@ -36,6 +55,38 @@ _TEXT = Answer("Text", fields(
 
 class UnknownRow(Refused):
     """A request about a row, or a record, that an index does not have."""
+
+
+def base_param() -> Any:
+    """Declare the parameter `base`, from which the links of a table go on."""
+    return param(
+        "", "with format spreadsheet, the address of the page as the client sees it, from which the links to texts go on; an "
+        "address of another host than the one that is asked is not used", each=True, check=_checked_base,
+        schema=GIVEN | {"maxLength": _MAX_BASE},
+    )  # fmt: skip
+
+
+def _checked_base(text: str, settings: ServeSettings) -> str:
+    """Check the length of the address from which links to texts go on."""
+    del settings
+    bounded("characters of base", len(text), 0, _MAX_BASE)
+    return text
+
+
+class WithTable(Endpoint):
+    """The base of endpoints whose answers may be a table with a link to each text."""
+
+    base: str
+
+    async def respond(self, server: Serving, request: Request) -> Response:
+        """Return the reply, made with the address by which the client knows the page."""
+        page = page_address(self.base, request.url.scheme, request.headers.get("host", ""))
+        reply = await self.answered(server, partial(self.reply, page=page))
+        return reply if isinstance(reply, Response) else json_reply(reply)
+
+    def reply(self, at: At, found: Any, page: str = "") -> Response | dict[str, Any]:
+        """Return the answer, whose links to texts go on from the address of the page."""
+        raise NotImplementedError
 
 
 class OfOneRow(Endpoint):

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wordpipe.web.links import text_url
 from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, tag, url, way_back
-from wordpipe.web.page.reading_view import text_url
 from wordpipe.wording import place_of_hit
 
 PASSAGE = 320  # characters shown of a hit

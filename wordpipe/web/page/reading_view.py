@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
-from urllib.parse import quote
 
+from wordpipe.web.links import text_url
 from wordpipe.web.page.parts import LAYOUTS, Inner, Markup, marks, menu, over_texts, problem, prose, tag, url, way_back
 from wordpipe.wording import place_of_hit
 
@@ -23,19 +23,6 @@ _LONGEST = 300  # characters of a value
 _BREAK = re.compile(
     r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
 )  # of paragraphs: empty lines, and the end of a line that is long
-
-
-def text_url(row: Mapping[str, Any], index: str, asked: str = "", root: str = "./", **more: Any) -> str:
-    """Return the address of the page of a row: by the id of its record, which stays when the index is made again, and its row.
-
-    >>> text_url({"id": "a/b", "row": 3}, "notes", "salt")
-    './text/a%2Fb?row=3&index=notes&q=salt'
-    """
-    own = str(row.get("id") or "")
-    name = (
-        "" if own in (".", "..") else quote(own.encode("utf-8", "replace"), safe="")
-    )  # browsers take dots for folders
-    return url(f"{root}text/{name}", row=str(row["row"]), index=index, q=asked, **more)
 
 
 async def reading_view(

@@ -169,20 +169,55 @@ async def _hits(
     elif matches > n:  # with vectors every row has a score
         said += f"; {matches:,} texts have a word of the question"
     given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"} | {"k": str(most)}
-    name = _file_name(index, f"like {liked}" if liked else asked, "filtered" if any(narrowed.values()) else "")
-    files = [
-        [" ", tag("a", one.upper(), href=url(f".{path}", **given | {"format": one}), download=f"{name}.{one}")]
-        for one in ("csv", "json")
-    ]
-    several = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
-    exports = tag("span", f" · export {several if is_list else f'up to {most:,}'}:", files, class_="export")
+    kinds = _files(
+        given,
+        about["limits"]["k"],
+        matches,
+        facets["total"] if facets else 0,
+        is_list=bool(is_list),
+        is_narrow=any(narrowed.values()),
+    )
+    own, on = f"like {liked}" if liked else asked, "filtered" if any(narrowed.values()) else ""
+    files = []
+    for said_of, kind, of in kinds:
+        forms = [
+            (url(f".{path}", **of, format=form), f"{_file_name(index, own, kind, on)}.{one}", one.upper())
+            for one, form in (("csv", "spreadsheet"), ("json", "json"))
+        ]
+        files.append(
+            tag("li", f"{said_of}:", [[" ", tag("a", one, href=to, download=name)] for to, name, one in forms])
+        )
+    exports = tag("details", tag("summary", "export"), tag("ul", files), class_="export")
     more = None
     if n >= int(k) and n < most:
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
     like = _similar_to(liked, kept) if liked else None
-    return [tag("p", like, said, exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+    return [tag("div", like, said, " · ", exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+
+
+def _files(
+    given: Mapping[str, Any], most: int, matches: int, total: int, *, is_list: bool, is_narrow: bool
+) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the files that the search view offers: what is in each, that in short, and the parameters that give the file.
+
+    These are all answers of a list, else the texts that have a word of the question, and the nearest ones, as in main.js.
+    """
+    all_of_these = {name: value for name, value in given.items() if name != "format"}
+    cut_to = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
+    if is_list:
+        return [(f"{cut_to} answers", cut_to, all_of_these)]
+    nearest = (
+        f"all {total:,} texts, the nearest first"
+        if 0 < total <= most and not is_narrow
+        else f"the nearest {most:,} texts"
+    )
+    files = [(nearest, nearest.removesuffix(" texts"), all_of_these)]
+    if matches:
+        by_words = {**all_of_these, "mode": "lexical", "weight": None}
+        files.insert(0, (f"{cut_to} texts with a word of the question", f"{cut_to} with a word", by_words))
+    return files
 
 
 def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
@@ -195,9 +230,15 @@ def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
     )
 
 
-def _file_name(index: str, asked: str, narrowed: str) -> str:
-    """Return a name for the file of the answers of the search view, made of index, query, filters that are on, and day."""
-    parts = ["all" if index == ALL else index, asked, narrowed, time.strftime("%Y-%m-%d", time.gmtime())]
+def _file_name(index: str, asked: str, kind: str, narrowed: str) -> str:
+    """Return a name for the file of the answers of the search view: index, query, which answers, filters that are on, day."""
+    parts = [
+        "all" if index == ALL else index,
+        asked,
+        re.sub(r"(?<=\d),(?=\d)", "", kind),
+        narrowed,
+        time.strftime("%Y-%m-%d", time.gmtime()),
+    ]
     plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one)).strip("-")[:60] for one in parts]
     return "_".join(one for one in plain if one)
 

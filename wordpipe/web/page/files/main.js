@@ -31,7 +31,7 @@ function search(view) {
   const served = view.dataset.index, most = Number(view.dataset.most);
   const only = view.dataset.several === "true" ? null : served; // of several the address always says which
   const welcome = view.querySelector("#welcome").content;
-  const status = make("p", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
+  const status = make("div", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
   let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, title = "";
@@ -104,7 +104,7 @@ function search(view) {
       const said = status.querySelector(".n-answers");
       if (said && facts && !(facts instanceof Error)) {
         said.textContent = numberOf(found, facts, asked);
-        status.querySelector(".n-export")?.replaceChildren(exportOf(listed(found, facts, asked)));
+        status.querySelector(".export ul").replaceChildren(...exportsOf(found, facts, asked, path, params));
       }
       spoken.textContent = (said ?? status).textContent; // once, when all of it is known
     } catch (error) {
@@ -215,7 +215,7 @@ function search(view) {
     status.replaceChildren(
       asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar.replace(/^id /, "")), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
-      found.hits.length ? make("span", {class: "export"}, " · ", make("span", {class: "n-export"}, exportOf(0)), ": ", ["csv", "json"].map((form) => [make("a", {href: exported(path, params, most, form), download: fileName(asked, form)}, form.toUpperCase()), " "]), " · ", link()) : "",
+      ...(found.hits.length ? [" · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link()] : []),
     );
     list.replaceChildren(
       told,
@@ -264,9 +264,14 @@ function search(view) {
     return button;
   }
 
-  // How many answers a file has, of so many; 0: it is not known of how many.
-  function exportOf(all) {
-    return all > most ? `export the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : all ? `export all ${all.toLocaleString("en")}` : `export the nearest ${most.toLocaleString("en")}`;
+  // Files of all that is listed, or of the texts that have a word of the question, and of the nearest ones: what is in each, and its two forms.
+  function exportsOf(found, facts, asked, path, params) {
+    const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
+    const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
+    const nearest = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : `the nearest ${most.toLocaleString("en")} texts`;
+    const kinds = isList ? [[`${cut} answers`, cut, params]] : [[nearest, nearest.replace(/ texts$/, ""), params]];
+    if (all && !isList) kinds.unshift([`${cut} texts with a word of the question`, `${cut} with a word`, {...params, mode: "lexical", weight: ""}]);
+    return kinds.map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, most, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
