@@ -100,17 +100,24 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     until(page, "location.search.includes('bees+find+home')")
     assert "Bees" in page.locator("mark").first.inner_text()
     assert page.title().startswith("bees find home")
-    assert "10 answers" in page.locator("p.status").inner_text()
+    assert "10 answers" in page.locator(".status").inner_text()
     searches = [url for url in seen.asked if "/search?" in url]
     assert len(searches) < len("bees find home")
-    reply = page.request.get(urljoin(page.url, page.get_by_role("link", name="JSON").get_attribute("href")))
-    assert (reply.json()["query"], len(reply.json()["hits"])) == ("bees find home", 40)  # all, as a file
+    seen.settle()
+    page.locator(".export summary").click()
+    said = page.locator(".export li").all_inner_texts()
+    assert said == ["all 10 texts with a word of the question: CSV JSON", "all 40 texts, the nearest first: CSV JSON"]
+    files = page.locator(".export").get_by_role("link", name="JSON")
+    counts = [len(page.request.get(urljoin(page.url, one.get_attribute("href"))).json()["hits"]) for one in files.all()]
+    assert counts == [10, 40]
     with page.expect_download() as file:
-        page.get_by_role("link", name="CSV").click()
+        page.locator(".export").get_by_role("link", name="CSV").first.click()
     name = file.value.suggested_filename
-    assert re.fullmatch(r"records_bees-find-home_\d{4}-\d\d-\d\d\.csv", name)
-    assert page.get_by_role("link", name="JSON").get_attribute("download") == name.replace("csv", "json")
-    assert "Bees" in Path(file.value.path()).read_text()
+    assert re.fullmatch(r"records_bees-find-home_all-10-with-a-word_\d{4}-\d\d-\d\d\.csv", name)
+    assert files.first.get_attribute("download") == name.replace("csv", "json")
+    table = Path(file.value.path()).read_bytes()
+    assert table.startswith("\ufeffrank".encode())
+    assert f"{seen.base}/text/r-2?row=2&index=records" in table.decode()
     page.reload()
     page.wait_for_selector(HITS)
     assert page.input_value("#q") == "bees find home"
@@ -186,12 +193,12 @@ def test_home_asks_a_question_and_lists_rows_by_a_filter(see):
     page.fill("#q", "")
     page.wait_for_selector("#results .begin")
     page.locator("#filters label", has_text="de").first.click()
-    until(page, "document.querySelector('p.status')?.innerText.startsWith('10 answers')")
+    until(page, "document.querySelector('.status')?.innerText.startsWith('10 answers')")
     page.locator(".chip", has_text="lang: de").click()
     until(page, "!location.search.includes('f=')")  # what is typed before is put back
     page.fill("input[name=where]", "year > 2000")
     page.keyboard.press("Enter")
-    until(page, "document.querySelector('p.status')?.innerText.startsWith('10 of 29 answers')")
+    until(page, "document.querySelector('.status')?.innerText.startsWith('10 of 29 answers')")
     assert page.evaluate("document.activeElement.name") == "where"
     assert seen.errors == []
 
@@ -209,7 +216,7 @@ def test_old_answers_do_not_stand_as_those_of_a_new_question(see):
     assert float(page.evaluate("getComputedStyle(document.querySelector('#results')).opacity")) < 0.5
     while not held:
         page.wait_for_timeout(20)
-    until(page, "document.querySelector('p.status').innerText === 'Searching…'")
+    until(page, "document.querySelector('.status').innerText === 'Searching…'")
     for route in held:
         route.continue_()
     page.unroute("**/search?*")
@@ -239,10 +246,19 @@ def test_why_adds_up_to_the_score(see):
         page.wait_for_selector(HITS)
         hit = page.locator(HITS).first
         assert hit.locator(".score").first.get_attribute("aria-label") == "strength 4 of 4"
-        reply = page.request.get(urljoin(page.url, page.get_by_role("link", name="JSON").get_attribute("href")))
+        reply = page.request.get(
+            urljoin(page.url, page.locator(".export a", has_text="JSON").last.get_attribute("href"))
+        )
         score = reply.json()["hits"][0]["score"]
+        marked = hit.locator("p.text mark").all_inner_texts()
         hit.get_by_role("button", name="why").first.click()
         hit.locator(".why .sum b").wait_for()
+        assert hit.locator("p.text mark").all_inner_texts() == marked != []
+        said = "" if mix == "10" else "the text has bees once, find once and home once"
+        assert said in (reason := hit.locator(".why .reason").inner_text())
+        assert ("meaning" in reason) == (mix != "0")
+        inner = "[...document.querySelectorAll('li.hit, li.hit *')].map((one) => getComputedStyle(one).overflowY)"
+        assert not {"auto", "scroll"}.intersection(page.evaluate(inner))
         assert float(hit.locator(".why .sum b").inner_text()) == pytest.approx(score, abs=0.0051)
         for table in hit.locator(".why table").all():
             parts = [float(one) for one in table.locator("td.n").all_inner_texts()]
@@ -290,7 +306,7 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
     chosen = json.loads(page.evaluate("new URLSearchParams(location.search).get('f')"))
     assert chosen == [["lang", "it's"], ["lang", 'a "b" c']]
     page.get_by_role("button", name="more answers").click()
-    until(page, "document.querySelector('p.status').innerText.startsWith('First 20 answers')")
+    until(page, "document.querySelector('.status').innerText.startsWith('First 20 answers')")
     hits = "[...document.querySelectorAll('#results > div > ol > li.hit')]"
     assert page.evaluate(f"{hits}.indexOf(document.activeElement)") > 0
     page.go_back()
@@ -419,7 +435,6 @@ def test_back_takes_the_ends_of_a_range_out_of_their_fields(see):
     page.wait_for_selector("#filters .bins i")
     page.get_by_label("share from").focus()
     page.keyboard.type("1.5")
-    assert page.locator("#filters .enter").filter(visible=True).inner_text() == "press Enter"
     page.keyboard.press("Enter")
     until(page, "document.querySelectorAll('.chip').length === 1")
     until(page, "!document.querySelector('#results[aria-busy]')")
@@ -484,9 +499,9 @@ def test_the_slider_goes_from_words_to_vectors(see):
     page.locator("#mix").focus()
     page.keyboard.press("Home")
     until(page, "location.search.includes('mix=0')")
-    until(page, "document.querySelector('p.status').innerText.includes('by words')")
+    until(page, "document.querySelector('.status').innerText.includes('by words')")
     page.keyboard.press("End")
-    until(page, "document.querySelector('p.status').innerText.includes('by meaning')")
+    until(page, "document.querySelector('.status').innerText.includes('by meaning')")
     page.get_by_role("button", name="auto").click()
     until(page, "!location.search.includes('mix=')")
 
@@ -498,7 +513,9 @@ def test_answers_are_put_in_the_order_of_a_field(see):
     page.wait_for_selector(HITS)
 
     def years():
-        reply = page.request.get(urljoin(page.url, page.get_by_role("link", name="JSON").get_attribute("href")))
+        reply = page.request.get(
+            urljoin(page.url, page.locator(".export a", has_text="JSON").last.get_attribute("href"))
+        )
         return [hit["metadata"]["year"] for hit in reply.json()["hits"]]
 
     for order, is_down in (("year, newest first", True), ("year, oldest first", False)):
@@ -508,7 +525,7 @@ def test_answers_are_put_in_the_order_of_a_field(see):
         until(page, "!document.querySelector('#results[aria-busy]')")
         assert years() == sorted(years(), reverse=is_down)
         assert page.evaluate("document.activeElement.name") == "sort"
-    assert "10 of 10 answers" not in page.locator("p.status").inner_text()
+    assert "10 of 10 answers" not in page.locator(".status").inner_text()
     page.fill("#q", "")
     page.wait_for_selector("#results .begin")
     page.locator("#filters label", has_text="de").first.click()
@@ -567,7 +584,7 @@ def test_the_keyboard_alone_does_it_all(see):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate(name_of))
-    assert {"mix", "docs", "where", "why", "more like this", "CSV", "JSON"} <= reached
+    assert {"mix", "docs", "where", "why", "more like this", "export"} <= reached
     assert seen.errors == []
 
 
@@ -785,6 +802,54 @@ def test_filters_follow_the_generation(see, built, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_range_is_taken_while_it_is_typed_as_one_entry_of_the_history(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&mix=0")
+    page.wait_for_selector("#filters .bins i")
+    chosen = "new URLSearchParams(location.search).get('f')"
+    page.get_by_label("share from").focus()
+    for typed in ("1.", "1e", "100", "-"):  # half of a number, or none that there is
+        page.keyboard.press("Control+A")
+        page.keyboard.type(typed)
+        page.wait_for_timeout(1_000)
+        assert page.evaluate(chosen) is None, typed
+    page.keyboard.press("Control+A")
+    page.keyboard.type("1")
+    until(page, f"{chosen} === '[[\"share\",[1,null]]]'")
+    seen.settle()
+    page.keyboard.type(".5")  # the caret is where it was
+    until(page, f"{chosen} === '[[\"share\",[1.5,null]]]'")
+    page.keyboard.press("Tab")
+    seen.settle()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "share to"
+    assert page.locator("#filters .bins .out").count() > 0
+    page.keyboard.type("4")
+    page.locator("#q").focus()  # it is left
+    until(page, f"{chosen} === '[[\"share\",[1.5,4]]]'")
+    page.go_back()
+    until(page, f"{chosen} === '[[\"share\",[1.5,null]]]'")
+    page.go_back()
+    until(page, f"{chosen} === null")
+    assert [one for one in seen.errors if "400" not in one] == []
+
+
+@pytest.mark.slow
+def test_back_from_what_is_similar_leads_to_its_place_in_the_list(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&k=30&docs=1")
+    seen.settle()
+    hit = page.locator(HITS).nth(3)
+    own = hit.get_attribute("id")
+    hit.get_by_role("button", name="more like this").first.click()
+    page.wait_for_selector(".like")
+    assert "docs=1" in page.url
+    assert "per_document=1" in next(one for one in reversed(seen.asked) if "/similar?" in one)
+    page.go_back()
+    until(page, f"document.activeElement.id === '{own}'")
+    assert "k=30" in page.url
+
+
+@pytest.mark.slow
 def test_more_like_this_and_back(see):
     page = see().go("/?q=salt")
     page.wait_for_selector(HITS)
@@ -860,7 +925,7 @@ def test_how_many_answers_there_are_is_read_out_once(see):
     seen.settle()
     told = [one for one in page.evaluate("window.told") if one != "Searching…"]
     assert len(told) == 1
-    assert page.locator("p.status").inner_text().startswith(told[0])
+    assert page.locator(".status").inner_text().startswith(told[0])
     assert "words and meaning; " in told[0]
     assert told[0].endswith(" texts have a word of the question")
     assert page.locator("[role=status]").count() == 1
@@ -879,7 +944,9 @@ def test_a_finished_word_is_no_beginning(see, built, tmp_path):
         until(page, "document.querySelectorAll('#results li.hit').length === 3")  # it may become a longer word
         page.get_by_role("button", name="copy link to these answers").click()  # the question is left unfinished
         assert "prefix=1" in page.url
-        exported = page.request.get(urljoin(page.url, page.get_by_role("link", name="JSON").get_attribute("href")))
+        exported = page.request.get(
+            urljoin(page.url, page.locator(".export a", has_text="JSON").last.get_attribute("href"))
+        )
         assert len(exported.json()["hits"]) == 3
         assert page.request.get(page.url).text().count('class="hit"') == 3  # without a script
         page.reload()
@@ -980,7 +1047,7 @@ def test_more_answers_and_nothing(see):
     page.wait_for_selector(HITS)
     page.get_by_role("button", name="more answers").click()
     until(page, "location.search.includes('k=20')")
-    until(page, "document.querySelector('p.status').innerText.startsWith('First 20 answers')")
+    until(page, "document.querySelector('.status').innerText.startsWith('First 20 answers')")
     hits = "[...document.querySelectorAll('#results > div > ol > li.hit')]"
     assert page.evaluate(f"{hits}.indexOf(document.activeElement)") > 0
     page.goto(page.url.split("?")[0] + "?q=salt&where=year+%3E+9999")

@@ -102,9 +102,9 @@ def test_without_a_script_corrections_are_said_and_further_answers_are_linked(no
     page = get(notes, index="salt", q="salt barel xylomorph")
     assert "10 of 24 answers" in page.text
     assert len(page.all("span", **{"class": "score", "aria-label": "strength 4 of 4"})) >= 1
-    assert "export all 24: CSV JSON" in page.text
-    (link,) = [one for one in page.all("a") if "format=csv" in one.get("href", "")]
-    assert re.fullmatch(r"salt_salt-barel-xylomorph_\d{4}-\d\d-\d\d\.csv", link["download"])
+    assert "exportall 24 answers: CSV JSON" in page.text
+    (link,) = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    assert re.fullmatch(r"salt_salt-barel-xylomorph_all-24_\d{4}-\d\d-\d\d\.csv", link["download"])
     table = link["href"]
     assert len(notes.get(table.removeprefix(".")).text.splitlines()) == 25  # with the header
     assert "searched for barrel instead of barel, which no text contains" in page.text
@@ -439,21 +439,21 @@ def test_a_file_of_answers_says_where_it_is_cut(serving, records):
 
 def test_files_of_answers_say_what_is_in_them(serving, client, records):
     page = get(client, q="salt", mix="5")
-    assert (
-        "exportall 10 texts with a word of the question: CSV JSONall 40 texts, the nearest first: CSV JSON" in page.text
+    n = client.get("/facets", params={"q": "salt", "index": "records"}).json()["rows"]
+    by_words, nearest = (
+        f"all {n} texts with a word of the question: CSV JSON",
+        "all 40 texts, the nearest first: CSV JSON",
     )
-    by_words, nearest = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
-    assert re.fullmatch(r"records_salt_all-10-with-a-word_\d{4}-\d\d-\d\d\.csv", by_words["download"])
-    assert re.fullmatch(
-        r"records_salt_all-40-the-nearest-first_\d{4}-\d\d-\d\d\.csv", nearest["download"].replace("-texts", "")
-    )
-    rows = [[*csv.DictReader(client.get(one["href"]).text.splitlines())] for one in (by_words, nearest)]
-    assert [len(some) for some in rows] == [10, 40]
-    assert all("salt" in one["text"].lower() for one in rows[0])
-    assert (
-        "exportthe first 5 of 10 texts with a word of the question: CSV JSONthe nearest 5 texts: CSV JSON"
-        in get(serving(records, page=PAGE, max_k=5), q="salt", mix="5", k="5").text
-    )
+    assert f"export{by_words}{nearest}" in page.text
+    links = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    names = [re.sub(r"_\d{4}-\d\d-\d\d", "", one["download"]) for one in links]
+    assert names == [f"records_salt_all-{n}-with-a-word.csv", "records_salt_all-40-texts-the-nearest-first.csv"]
+    rows = [[*csv.DictReader(client.get(one["href"]).text.splitlines())] for one in links]
+    assert [len(some) for some in rows] == [n, 40]
+    assert all("salt" in (one["text"] + one["tags"]).lower() for one in rows[0])
+    few = get(serving(records, page=PAGE, max_k=5), q="salt", mix="5", k="5").text
+    cut = f"the first 5 of {n} texts with a word of the question: CSV JSON"
+    assert f"export{cut}the nearest 5 texts: CSV JSON" in few
 
 
 def test_filters_without_a_question_list_texts(client):

@@ -72,7 +72,7 @@ class Asked:
     fields: tuple[str, ...] = ()  # that the query names
     is_of_any: bool = False  # it is several words, any of which is enough
     says_little: bool = False  # its words are small ones that most texts have
-    mode: str = ""  # by what it is ranked where that is not as chosen
+    mode: Literal["dense"] | None = None  # it is ranked by vectors alone, whatever was chosen
     whole: str = ""  # the words with the small ones, which vectors are made of; empty where they are the same
 
     @property
@@ -172,8 +172,11 @@ class AskedRows:
                 for one, other, joined, n in self.lexical.as_one_word(words.split())
             ]
         remarks += about_names
-        little = "" if question.clause or prefixes or options.mode == "dense" else self._about_small(words)
-        by_meaning = bool(little) and not (self._ranks_by_words or self.lexical.analyser(words))
+        little = (
+            "" if question.clause or prefixes or options.sort or options.mode == "dense" else self._about_small(words)
+        )
+        ranks_by_words = self._ranks_by_words or options.mode == "lexical" or bool(self.lexical.analyser(words))
+        by_meaning = bool(little) and not ranks_by_words
         if little and (by_meaning or self.lexical.analyser(words)):
             remarks.append(
                 little + (", so the order is by meaning alone" if by_meaning else ", so the order says little")
@@ -186,7 +189,7 @@ class AskedRows:
             takes_all=clause is not None and fixed.issuperset(words.lower().split()) and may_lack_words(clause),
             is_of_any=question.clause is None and len([*filter(self.lexical.analyser, words.split())]) > 1,
             whole=whole if whole != words else "", says_little=bool(little),
-            mode="dense" if by_meaning and options.mode != "lexical" else "",
+            mode="dense" if by_meaning else None,
         )  # fmt: skip
 
     def _without_small(self, words: str, prefixes: list[str], small: Set[str]) -> tuple[str, list[str]]:
@@ -204,7 +207,8 @@ class AskedRows:
         held = [self.lexical.holding(word) for word in own if self.lexical.analyser(word)]
         if any(one is None or 2 * np.count_nonzero(one) < len(one) for one in held):
             return ""
-        return f"{' and '.join(f'"{word}"' for word in own[:_SMALL])} {'is' if len(own) == 1 else 'are'} in almost every text"
+        named = " and ".join(f'"{word}"' for word in own[:_SMALL])
+        return f"{named} {'is' if len(own) == 1 else 'are'} in almost every text"
 
     def _begins_any(self, prefix: str) -> bool:
         """True if a word begins like this."""
