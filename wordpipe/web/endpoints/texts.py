@@ -60,9 +60,8 @@ class UnknownRow(Refused):
 def base_param() -> Any:
     """Declare the parameter `base`, from which the links of a table go on."""
     return param(
-        "", "with format spreadsheet, the address of the page as the client sees it, from which the links to texts go on; an "
-        "address of another host than the one that is asked is not used", each=True, check=_checked_base,
-        schema=GIVEN | {"maxLength": _MAX_BASE},
+        "", "with format spreadsheet, the address of the page, with which links to texts begin; another host is not used",
+        each=True, check=_checked_base, schema=GIVEN | {"maxLength": _MAX_BASE},
     )  # fmt: skip
 
 

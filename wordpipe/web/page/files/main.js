@@ -104,7 +104,7 @@ function search(view) {
       const said = status.querySelector(".n-answers");
       if (said && facts && !(facts instanceof Error)) {
         said.textContent = numberOf(found, facts, asked);
-        status.querySelector(".export ul").replaceChildren(...exportsOf(found, facts, asked, path, params));
+        status.querySelector(".export ul")?.replaceChildren(...exportsOf(found, facts, asked, path, params));
       }
       spoken.textContent = (said ?? status).textContent; // once, when all of it is known
     } catch (error) {
