@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wordpipe.search import LexicalIndex, Question, field_kind, read_question, rows_matching
@@ -205,6 +205,9 @@ pieces = st.lists(
 
 
 @given(query=st.one_of(pieces, st.text(max_size=40)))
+@example("OR OR")
+@example("a AND AND OR OR")
+@example("NOT NOT")
 def test_reading_never_fails_and_loses_no_word_but_what_is_excluded(query):
     found = read_question(query, FIELDS)
     if found.clause is None and not found.prefixes:

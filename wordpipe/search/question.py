@@ -389,10 +389,11 @@ def _joined(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item
     """Return the items with AND, OR and NOT worked into them; where one of these joins nothing, it is a plain word."""
     for item in items:
         item.items = _joined(item.items, remark)
-    once = [
+    plain = [at for at, item in enumerate(items) if item.kind not in _JOINING] or [len(items)]
+    once = [  # a joining word that is doubled between two others counts once
         one
-        for one, before in zip(items, [None, *items], strict=False)
-        if not (before and one.kind == before.kind in _JOINING)
+        for at, (one, before) in enumerate(zip(items, [None, *items], strict=False))
+        if not (before and one.kind == before.kind in _JOINING and plain[0] < at < plain[-1])
     ]
     joined = _with_and(_with_choices(_negated(once, remark), remark))
     # brackets that mean nothing: their words are words of the query
@@ -402,18 +403,18 @@ def _joined(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item
 def _negated(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
     """Return the items without NOT, which changes the sign of the next item."""
     found: list[_Item] = []
-    is_negative = False
+    waiting = 0  # NOTs before the next item
     for item in items:
         if item.kind == "not":
-            is_negative = not is_negative
+            waiting += 1
             continue
-        if is_negative and item.kind in _JOINING:
-            found.append(_word("NOT", remark))
-        elif is_negative:
+        if item.kind in _JOINING:
+            found += [_word("NOT", remark) for _ in range(waiting)]
+        elif waiting % 2:
             item.sign = "" if item.sign == "-" else "-"
-        is_negative = False
+        waiting = 0
         found.append(item)
-    return [*found, _word("NOT", remark)] if is_negative else found
+    return found + [_word("NOT", remark) for _ in range(waiting)]
 
 
 def _with_choices(items: Sequence[_Item], remark: Callable[[str], None]) -> list[_Item]:
