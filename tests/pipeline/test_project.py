@@ -263,6 +263,13 @@ def test_titles_of_blocks_are_seen(tmp_path, block, is_titled):
     assert init_project(tmp_path / "q", source=text).settings == {"inputs": ["../t.txt"], "documents": "block"}
 
 
+def test_titles_of_long_blocks_are_seen(tmp_path):
+    """An article of an encyclopedia is longer than what tells the format."""
+    text = tmp_path / "t.txt"
+    text.write_text("\n\n".join(["Old mills\n" + "A mill by the river ground corn until the flood.\n" * 900] * 6))
+    assert init_project(tmp_path / "p", source=text).settings["first_line_title"] is True
+
+
 def test_texts_of_a_folder(tmp_path, handbook):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_bytes(handbook.read_bytes())

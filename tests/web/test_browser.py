@@ -238,6 +238,20 @@ def test_a_remark_offers_what_the_page_has(see):
     until(page, "!location.search.includes('exact')")  # another question is read as usual
 
 
+def test_why_names_no_word_that_was_not_asked(see):
+    """Feedback adds words of the first answers, some of which begin like a word of the question."""
+    page = see().go("/")
+    terms = [
+        {"stem": "volcano", "score": 2.0, "count": 3, "answers": 0.5},
+        {"stem": "volcan", "score": 1.0, "count": 1, "answers": 1.0},  # of the first answers alone
+    ]
+    hit = {"score": 0.9, "explain": {"mode": "hybrid", "dense": None, "lexical": {"score": 3.0, "terms": terms}}}
+    draw = (
+        "([hit]) => import('/static/why.js').then(({drawWhy}) => drawWhy(hit, {words: 'volcano eruption'}).innerText)"
+    )
+    assert page.evaluate(draw, [hit]).startswith("Found because the text has volcano 3 times.")
+
+
 @pytest.mark.oracle
 def test_why_adds_up_to_the_score(see):
     seen = see()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wordpipe.corpus.sources import Source
 
 HEAD_BYTES = 1 << 16  # looked at
+_OF_BLOCKS = 1 << 20  # looked at for titles: an article of an encyclopedia may take 100 KB
 _LINES = 10  # looked at
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -200,7 +201,7 @@ def has_titles(path: Path) -> bool:
     A title is short, at most half as long as the line after it, and does not end like a sentence; nine of ten blocks have one.
     Lines of verse, and of text that was broken at a width, are about as long as each other.
     """
-    text = (_beginning(path) or b"").decode(errors="replace").removeprefix(_MARK)
+    text = (_beginning(path, _OF_BLOCKS) or b"").decode(errors="replace").removeprefix(_MARK)
     blocks = [
         [line.strip() for line in block.strip().splitlines()] for block in _BLANK_LINES.split(text) if block.strip()
     ]
@@ -218,21 +219,21 @@ def _is_titled(lines: Sequence[str]) -> bool:
     )
 
 
-def _beginning(path: Path) -> bytes | None:
+def _beginning(path: Path, most: int = HEAD_BYTES) -> bytes | None:
     """Return the first bytes of a file, unpacked where its name says that it is compressed; None: they cannot be read."""
     try:
         with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
+            head = file.read(most)
         kind = COMPRESSIONS.get(path.suffix.lower(), "none")
         found = b""
         try:
             for block in decompress_blocks(iter([head]), kind, ExpansionLimit(str(path), _UNPACKED)):
-                if len(found := found + block) >= HEAD_BYTES:
+                if len(found := found + block) >= most:
                     break
         except InputError:  # of a longer stream the head is not whole
             if not found:
                 raise
-        return found[:HEAD_BYTES]
+        return found[:most]
     except (OSError, ValueError, InputError):
         return None
 

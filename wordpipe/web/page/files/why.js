@@ -38,7 +38,7 @@ function reason(hit, asked) {
   const said = hit.explain;
   if (!said) return asked.like ? ["Found because its meaning is near that of the text you chose."] : asked.words.trim() ? [] : ["Listed because it fits the filters; no question was asked."];
   const words = (asked.words.match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).map((one) => one.toLowerCase()), place = (word) => words.indexOf(word);
-  const known = (said.lexical?.terms ?? []).map((one) => [wordOf(one.stem, words), one]).filter(([word]) => word).sort(([one], [other]) => place(one) - place(other)); // the others come from the first answers
+  const known = (said.lexical?.terms ?? []).filter(({answers, score}) => !(answers >= score * (1 - 1e-6))).map((one) => [wordOf(one.stem, words), one]).filter(([word]) => word).sort(([one], [other]) => place(one) - place(other)); // all others come from the first answers
   const inText = known.filter(([, one]) => one.count), inFields = known.filter(([, one]) => !one.count && one.fields?.length);
   const shown = inText.slice(0, NAMED).map(([word, {count}]) => [make("em", {}, text(word, 60)), ` ${TIMES[count] ?? `${count} times`}`]);
   if (inText.length > NAMED) shown.push([`${inText.length - NAMED} more ${inText.length === NAMED + 1 ? "word" : "words"}`]);
