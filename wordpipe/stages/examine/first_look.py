@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wordpipe.artifacts import Artifact, is_ours, read_batches, read_schema, user_name
-from wordpipe.search import LEXICAL
+from wordpipe.search import LEXICAL, are_small
 from wordpipe.stages.job import PathLike
 from wordpipe.stages.search.opening import open_artifact
 from wordpipe.stages.search.passages import pieces_of
@@ -72,12 +72,14 @@ def _frequent(opened: OpenTextIndex, texts: Sequence[str], pattern: re.Pattern[s
     if not first.artifact.names(LEXICAL):
         return []
     counts = Counter(phrase for text in texts for phrase in {one[1].lower() for one in pattern.finditer(text)})
-    found, taken = list[str](), set[str]()
+    found, taken, analyser = list[str](), set[str](), first.lexical.analyser
     for phrase, n in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
         words = phrase.split()
         if n < _ROWS_WITH or len(found) == _MAX_QUERIES:
             break
-        if taken.isdisjoint(words) and all(map(first.lexical.analyser, words)):  # no small words
+        # in which language a small word is small must be known: was in German is war
+        has_small = analyser.language != "none" and any(are_small([word], analyser.language) for word in words)
+        if taken.isdisjoint(words) and not has_small and all(map(analyser, words)):
             taken.update(words)
             found.append(phrase)
     return found
