@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import urlencode, urljoin
 
 import pytest
 
@@ -357,6 +357,7 @@ def test_what_is_chosen_stands_above_the_answers_and_lists_keep_their_order(see,
         all_of = page.evaluate(names)
         page.locator("#filters label", has_text="kind 25").click()
         until(page, "document.querySelector('.chip')?.innerText.startsWith('kind: kind 25 ×')")
+        seen.settle()
         until(page, "document.querySelectorAll('#filters section:first-of-type li').length === 30")  # still opened
         assert page.evaluate(names) == all_of  # a ticked value keeps its place
         until(page, "document.querySelector('#results').getAttribute('aria-busy') !== 'true'")
@@ -379,10 +380,20 @@ def test_what_is_chosen_stands_above_the_answers_and_lists_keep_their_order(see,
         until(page, f"({names})().join() === '{','.join(before)}'")
         page.get_by_label("find a value of kind").fill("KIND 2")
         until(page, "document.querySelectorAll('#filters section:first-of-type li').length === 10")
+        assert not page.get_by_text("more values").filter(visible=True).count()
         page.locator("#filters label", has_text="kind 27").click()
         until(page, "document.querySelectorAll('.chip').length === 1")
         until(page, "document.querySelectorAll('#filters section:first-of-type li').length === 10")
         assert page.get_by_label("find a value of kind").input_value() == "KIND 2"
+        page.fill("input[name=where]", "size > 5")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelectorAll('.chip').length === 2")
+        numbers = "[...document.querySelectorAll('#filters section:first-of-type .count')].map((one) => Number(one.innerText))"
+        until(page, f"document.querySelectorAll('#filters .hint').length && ({numbers}).includes(0)")
+        found = page.evaluate(numbers)
+        assert found[found.index(0) :] == [0] * found.count(0)  # values of no answer come last
+        page.get_by_label("find a value of kind").fill("")
+        page.get_by_role("button", name="more values").wait_for()
         assert seen.errors == []
 
 
@@ -503,6 +514,28 @@ def test_escape_leads_to_the_question_and_a_slash_replaces_none(see):
     page.keyboard.press("End")
     page.keyboard.press("/")
     assert page.input_value("#q") == "salt/"
+
+
+@pytest.mark.oracle
+def test_the_menu_of_exports_is_closed_by_escape_and_by_a_click_elsewhere(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt")
+    page.wait_for_selector(HITS)
+    seen.settle()
+    menu = page.locator(".export summary")
+    menu.click()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.innerText") == "export"
+    assert page.locator(".export[open]").count() == 0
+    menu.click()
+    at = page.url
+    page.locator(f"{HITS} .text").filter(visible=True).last.click()
+    page.wait_for_timeout(500)
+    assert page.locator(".export[open]").count() == 0
+    assert page.url == at
+    page.locator(f"{HITS} .text").filter(visible=True).last.click()  # the next one opens the text
+    page.wait_for_url("**/text/**")
 
 
 @pytest.mark.oracle
@@ -821,6 +854,18 @@ def test_a_range_is_taken_while_it_is_typed_as_one_entry_of_the_history(see):
     page = seen.go("/?index=records&q=salt&mix=0")
     page.wait_for_selector("#filters .bins i")
     chosen = "new URLSearchParams(location.search).get('f')"
+    labels = page.locator("#filters section", has=page.get_by_role("heading", name="lang")).locator("label")
+
+    def counts():
+        return {one.split("\n")[0]: int(one.split("\n")[-1]) for one in labels.all_inner_texts()}
+
+    def narrowed(chosen):
+        given = urlencode({"index": "records", "q": "salt", "column": "lang", "f": chosen})
+        column = page.request.get(f"{seen.base}/facets?{given}").json()["columns"][0]
+        return {one["value"]: one["count"] for one in column["values"]}
+
+    before = counts()
+    assert before != narrowed('[["share", [1, null]]]')
     page.get_by_label("share from").focus()
     for typed in ("1.", "1e", "100", "-"):  # half of a number, or none that there is
         page.keyboard.press("Control+A")
@@ -831,6 +876,8 @@ def test_a_range_is_taken_while_it_is_typed_as_one_entry_of_the_history(see):
     page.keyboard.type("1")
     until(page, f"{chosen} === '[[\"share\",[1,null]]]'")
     seen.settle()
+    assert counts() == narrowed('[["share", [1, null]]]')  # the others count what is typed
+    assert page.get_by_label("share from").input_value() == "1"
     page.keyboard.type(".5")  # the caret is where it was
     until(page, f"{chosen} === '[[\"share\",[1.5,null]]]'")
     page.keyboard.press("Tab")
@@ -844,6 +891,14 @@ def test_a_range_is_taken_while_it_is_typed_as_one_entry_of_the_history(see):
     until(page, f"{chosen} === '[[\"share\",[1.5,null]]]'")
     page.go_back()
     until(page, f"{chosen} === null")
+    seen.settle()
+    assert counts() == before
+    page.get_by_label("share from").click()
+    page.keyboard.type("1")
+    until(page, f"{chosen} === '[[\"share\",[1,null]]]'")
+    seen.settle()
+    labels.first.click()  # the click that leaves the field is not lost
+    until(page, "document.querySelectorAll('.chip').length === 2")
     assert [one for one in seen.errors if "400" not in one] == []
 
 
@@ -1015,6 +1070,9 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
     place = page.locator(".copy.place").first.text_content()
     assert said.count(place.split("/")[-1]) == 1, said
     assert not page.locator(".export, .actions, .options, nav").filter(visible=True).count()
+    assert page.locator(".status").inner_text() == page.locator(".n-answers").inner_text()
+    page.locator(HITS).first.focus()
+    assert page.evaluate("getComputedStyle(document.activeElement).borderLeftColor") == "rgba(0, 0, 0, 0)"
 
 
 @pytest.mark.oracle

@@ -453,7 +453,10 @@ def test_files_of_answers_say_what_is_in_them(serving, client, records):
     assert all("salt" in (one["text"] + one["tags"]).lower() for one in rows[0])
     few = get(serving(records, page=PAGE, max_k=5), q="salt", mix="5", k="5").text
     cut = f"the first 5 of {n} texts with a word of the question: CSV JSON"
-    assert f"export{cut}the nearest 5 texts: CSV JSON" in few
+    assert f"export{cut}the nearest texts, 5 at most: CSV JSON" in few
+    narrow = get(client, f='[["lang", "de"]]', q="salt", mix="10")
+    assert "export" + "the nearest texts, 1,000 at most: CSV JSON" in narrow.text
+    assert re.search(r"records_salt_nearest_filtered_[-\d]+\.csv", str(narrow.all("a")))
 
 
 def test_filters_without_a_question_list_texts(client):

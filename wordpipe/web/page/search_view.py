@@ -188,13 +188,14 @@ async def _hits(
             tag("li", f"{said_of}:", [[" ", tag("a", one, href=to, download=name)] for to, name, one in forms])
         )
     exports = tag("details", tag("summary", "export"), tag("ul", files), class_="export")
+    take = tag("span", " · ", exports, class_="take")
     more = None
     if n >= int(k) and n < most:
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
     like = _similar_to(liked, kept) if liked else None
-    return [tag("div", like, said, " · ", exports, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+    return [tag("div", like, said, take, class_="status"), notes, tag("ol", rows, class_="hits"), more]
 
 
 def _files(
@@ -208,12 +209,10 @@ def _files(
     cut_to = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
     if is_list:
         return [(f"{cut_to} answers", cut_to, all_of_these)]
-    nearest = (
-        f"all {total:,} texts, the nearest first"
-        if 0 < total <= most and not is_narrow
-        else f"the nearest {most:,} texts"
-    )
-    files = [(nearest, nearest.removesuffix(" texts"), all_of_these)]
+    everything = f"all {total:,} texts, the nearest first"
+    is_all = 0 < total <= most and not is_narrow
+    nearest = (everything, everything) if is_all else (f"the nearest texts, {most:,} at most", "nearest")
+    files = [(*nearest, all_of_these)]
     if matches:
         by_words = {**all_of_these, "mode": "lexical", "weight": None}
         files.insert(0, (f"{cut_to} texts with a word of the question", f"{cut_to} with a word", by_words))

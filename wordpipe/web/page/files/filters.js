@@ -12,18 +12,16 @@ const ALL = 1000; // values of a field, as many as the server lists
 const opened = new Set(); // fields all of whose values are listed
 const finding = new Map(); // field → the text that its values are to contain
 let typing = null; // the range that is taken while it is typed: its field, and its ends as JSON
-let later = null; // draws the filters when the end of a range that is being typed is left
+let later = null; // draws the ends of a range anew, one of which is being typed, when it is left
 let asked = "", places = new Map(); // field → value → its place when it was first listed, which it keeps while filters change
 
 // Fields that can be chosen from, as `/facets` gives them: values with counts, chosen ones even where no row has them now.
 // `act` has choose(field, value), range(field, from, to, whether it replaces the last one) → whether it is another one, and
 // find(field, text, most) → promise of the field.
 export function drawFilters(node, found, state, act) {
+  const isTyped = document.activeElement?.dataset.typed && (!typing || typing.ends === JSON.stringify(rangeOf(typing.name, state)));
+  const typed = isTyped ? document.activeElement : null; // it stays: in another field the caret would be lost
   later = null;
-  if (document.activeElement?.dataset.typed && (!typing || typing.ends === JSON.stringify(rangeOf(typing.name, state)))) {
-    later = () => drawFilters(node, found, state, act); // in another field the caret would be lost
-    return;
-  }
   const question = JSON.stringify([state.q, state.similar, state.index, state.mix]);
   if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map()), finding.clear();
   const opened = node.dataset.drawn ? node.querySelector("details")?.open : matchMedia("(min-width: 800px)").matches;
@@ -31,19 +29,40 @@ export function drawFilters(node, found, state, act) {
   const old = document.activeElement?.closest?.("#filters") ? document.activeElement : null;
   const known = found.columns.filter((one) => !OURS.has(one.name)).sort((a, b) => (a.name === "source") - (b.name === "source"));
   const groups = known.map((column) => drawField(column, state, act)).filter(Boolean);
-  if (!groups.length) return node.replaceChildren();
+  if (!groups.length && !typed) return node.replaceChildren();
   const chosen = state.f.length;
-  node.replaceChildren(
-    make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
-      make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
-      groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, "show answers")),
-  );
+  const drawn = make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
+    make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
+    groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, "show answers"));
+  if (typed) {
+    const own = typed.closest(".ends"), other = redrawAround(own, typed, drawn);
+    later = () => {
+      later = null;
+      if (!other || own.contains(document.activeElement)) return drawFilters(node, found, state, act);
+      own.replaceWith(other); // what is about to be clicked elsewhere stays
+    };
+    return;
+  }
+  node.replaceChildren(drawn);
   if (!old) return;
   const now = [...node.querySelectorAll("[data-key]")].find((one) => one.dataset.key === old.dataset.key);
   (now ?? node.querySelector("summary")).focus();
   if (!now?.classList.contains("find") || now.value === old.value) return;
   now.value = old.value; // what was typed meanwhile
   now.dispatchEvent(new Event("input"));
+}
+
+// What stands around the ends of a range gives its place to what is drawn anew; they are not moved, as a field that is moved
+// loses the focus. Gives the ends that are drawn anew, if there are any.
+function redrawAround(ends, field, drawn) {
+  const others = [...drawn.querySelectorAll("[data-key]")].find((one) => one.dataset.key === field.dataset.key)?.closest(".ends");
+  for (let own = ends, other = others; other && other !== drawn; own = own.parentNode, other = other.parentNode) {
+    for (const one of [...own.parentNode.childNodes]) if (one !== own) one.remove();
+    const all = [...other.parentNode.childNodes], place = all.indexOf(other);
+    own.before(...all.slice(0, place));
+    own.after(...all.slice(place + 1));
+  }
+  return others;
 }
 
 const rangeOf = (name, state) => state.f.find(([one, value]) => one === name && isRange(value))?.[1] ?? [null, null];
@@ -74,11 +93,15 @@ function drawField(column, state, act) {
   if (column.bins || range) section.append(...drawRange(column, range ?? [null, null], act));
   const shown = {...column, values: column.bins ? column.values.filter((one) => values.includes(one.value)) : column.values};
   const list = make("ul", {}, drawValues(shown, values, act)), more = (column.distinct ?? 0) - column.values.length;
-  section.append(...(more > 0 && !column.bins ? [drawFind(column, values, list, act), list, drawMore(column, more, values, list, act)] : [list]));
+  if (!(more > 0) || column.bins) section.append(list);
+  else {
+    const line = drawMore(column, more, values, list, act);
+    section.append(drawFind(column, values, list, line, act), list, line);
+  }
   return section;
 }
 
-// A button that lists all values of a field, or few again.
+// A line with a button that lists all values of a field, or few again; its list() lists them as it was last chosen.
 function drawMore(column, more, chosen, list, act) {
   const button = make("button", {type: "button", "data-key": `more ${column.name}`, "aria-expanded": "false", onclick: () => (opened.has(column.name) ? fewer() : open())});
   const left = make("span", {class: "hint"});
@@ -92,7 +115,7 @@ function drawMore(column, more, chosen, list, act) {
   };
   const open = async () => {
     const found = await act.find(column.name, "", ALL).catch(() => null);
-    if (!found) return;
+    if (!found || finding.get(column.name)?.trim()) return; // values are searched for meanwhile
     opened.add(column.name);
     list.classList.add("all");
     list.replaceChildren(...drawValues(found, chosen, act));
@@ -101,26 +124,31 @@ function drawMore(column, more, chosen, list, act) {
     const out = (found.distinct ?? 0) - found.values.length;
     left.textContent = out > 0 ? ` ${out.toLocaleString("en")} rarer values are not listed; find them above` : "";
   };
-  const isOpened = opened.has(column.name);
-  fewer();
-  if (isOpened) open();
-  return make("p", {}, button, left);
+  const line = make("p", {}, button, left);
+  line.list = () => {
+    const isOpened = opened.has(column.name);
+    fewer();
+    if (isOpened) open();
+  };
+  line.list();
+  return line;
 }
 
-// Those whose place is known, then the others, chosen ones first, then the most frequent; those without a value last.
-function inOrder(name, counts, chosen) {
+// Those whose place is known, then the others, chosen ones first, then the most frequent; those without a value last. Of values
+// that were searched for, those that no answer has come after all others.
+function inOrder(name, counts, chosen, isFound) {
   if (!places.has(name)) places.set(name, new Map());
   const known = places.get(name);
   for (const value of [...counts.keys()].sort((one, other) => chosen.includes(other) - chosen.includes(one))) if (value !== null && !known.has(value)) known.set(value, known.size);
-  const order = (value) => (value === null ? Infinity : known.get(value));
-  return [...counts].sort(([one], [other]) => (order(one) === order(other) ? 0 : order(one) - order(other)));
+  const order = (value) => (value === null ? Infinity : known.get(value)), isLast = (value, count) => isFound && !count && !chosen.includes(value);
+  return [...counts].sort(([one, n], [other, m]) => isLast(one, n) - isLast(other, m) || (order(one) === order(other) ? 0 : order(one) - order(other)));
 }
 
-function drawValues(column, chosen, act) {
+function drawValues(column, chosen, act, isFound = false) {
   const counts = new Map(column.values.map((one) => [one.value, one.count]));
   if (column.missing || chosen.includes(null)) counts.set(null, column.missing ?? 0);
   const names = column.name === "source" ? distinctNames([...counts.keys()].filter((one) => one !== null)) : new Map();
-  return inOrder(column.name, counts, chosen).map(([value, count]) => {
+  return inOrder(column.name, counts, chosen, isFound).map(([value, count]) => {
     const key = JSON.stringify([column.name, value]);
     const box = make("input", {type: "checkbox", "data-key": key, onchange: () => act.choose(column.name, value)});
     box.checked = chosen.includes(value);
@@ -129,20 +157,22 @@ function drawValues(column, chosen, act) {
   });
 }
 
-// A field that searches among more values than are listed.
-function drawFind(column, chosen, list, act) {
+// A field that searches among more values than are listed; meanwhile the `line` that lists all of them is not there.
+function drawFind(column, chosen, list, line, act) {
   let timer = 0, number = 0;
   const field = make("input", {type: "search", class: "find", "data-key": `find ${column.name}`, placeholder: "find a value", "aria-label": `find a value of ${column.name}`, autocomplete: "off", spellcheck: "false", dir: "auto"});
   field.addEventListener("input", () => {
     const mine = ++number, asked = field.value.trim();
     finding.set(column.name, field.value);
     clearTimeout(timer);
+    line.hidden = Boolean(asked);
+    if (!asked) return line.list();
     timer = setTimeout(async () => {
-      const found = asked ? await act.find(column.name, asked, FOUND).catch(() => null) : column;
+      const found = await act.find(column.name, asked, FOUND).catch(() => null);
       if (mine !== number || !found) return;
-      const out = asked ? (found.distinct ?? 0) - found.values.filter((one) => holds(one.value, asked)).length : 0;
-      list.replaceChildren(...drawValues(found, chosen, act),
-        ...(asked && !found.distinct ? [make("li", {class: "hint"}, "no value contains it")] : []),
+      const out = (found.distinct ?? 0) - found.values.filter((one) => holds(one.value, asked)).length;
+      list.replaceChildren(...drawValues(found, chosen, act, true),
+        ...(!found.distinct ? [make("li", {class: "hint"}, "no value contains it")] : []),
         ...(out > 0 ? [make("li", {class: "hint"}, `and ${out.toLocaleString("en")} more that contain it`)] : []));
     }, WAIT);
   });
@@ -216,7 +246,7 @@ function drawRange(column, [low, high], act) {
     bars.length ? make("div", {class: "bins", role: "img", "aria-label": said}, bars) : "",
     make("p", {class: "reach", "aria-hidden": "true"}, make("span", {}, text(short(column.least), 20)), make("span", {}, text(short(column.largest), 20))),
     steps(bins) ? make("p", {class: "hint"}, steps(bins)) : "",
-    make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong,
+    make("div", {class: "ends"}, make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong),
   ];
 }
 

@@ -215,7 +215,7 @@ function search(view) {
     status.replaceChildren(
       asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar.replace(/^id /, "")), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
-      ...(found.hits.length ? [" · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link()] : []),
+      ...(found.hits.length ? [make("span", {class: "take"}, " · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link())] : []),
     );
     list.replaceChildren(
       told,
@@ -268,8 +268,8 @@ function search(view) {
   function exportsOf(found, facts, asked, path, params) {
     const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
     const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
-    const nearest = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : `the nearest ${most.toLocaleString("en")} texts`;
-    const kinds = isList ? [[`${cut} answers`, cut, params]] : [[nearest, nearest.replace(/ texts$/, ""), params]];
+    const nearest = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : `the nearest texts, ${most.toLocaleString("en")} at most`;
+    const kinds = isList ? [[`${cut} answers`, cut, params]] : [[nearest, nearest.replace(/^the (nearest) texts,.*/, "$1"), params]];
     if (all && !isList) kinds.unshift([`${cut} texts with a word of the question`, `${cut} with a word`, {...params, mode: "lexical", weight: ""}]);
     return kinds.map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, most, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
   }

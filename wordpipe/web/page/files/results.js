@@ -183,7 +183,8 @@ function cutPieces(pieces, most) {
   return cut;
 }
 
-// ↓ ↑ from the field through the answers, Enter for the text, Escape back to the field, and out of it: it erases nothing.
+// ↓ ↑ from the field through the answers, Enter for the text, Escape back to the field, and out of it: it erases nothing. The menu
+// of exports is closed by the first Escape, and by a click elsewhere, which opens no answer.
 export function walkByKeys(field, list) {
   const all = () => [...list.querySelectorAll("li.hit")].filter((one) => one.offsetParent !== null);
   const move = (step) => {
@@ -194,13 +195,22 @@ export function walkByKeys(field, list) {
     else hits[Math.min(next, hits.length - 1)]?.focus();
     hits[next]?.scrollIntoView({block: "nearest"});
   };
+  const menu = () => list.querySelector(".export[open]");
+  const close = (opened) => ((opened.open = false), opened.querySelector("summary"));
+  document.addEventListener("click", (event) => {
+    const opened = event.detail ? menu() : null; // no key has it
+    if (!opened || opened.contains(event.target)) return;
+    close(opened);
+    if (event.target.closest("li.hit")) event.preventDefault(), event.stopPropagation();
+  }, true);
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const at = document.activeElement;
     const typing = at?.matches?.("input:not([type=checkbox], [type=range]), textarea, select");
     const inHits = at?.closest?.("li.hit");
     const isWhole = at === field && field.value && field.selectionStart === 0 && field.selectionEnd === field.value.length;
-    if (event.key === "/" && (!typing || isWhole)) field.focus(), field.select(); // of a whole selected question nothing is replaced
+    if (event.key === "Escape" && menu()) close(menu()).focus();
+    else if (event.key === "/" && (!typing || isWhole)) field.focus(), field.select(); // of a whole selected question nothing is replaced
     else if (event.key === "ArrowDown" && (at === field || inHits)) move(1);
     else if (event.key === "ArrowUp" && inHits) move(-1);
     else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
