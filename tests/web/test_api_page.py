@@ -82,6 +82,26 @@ def test_a_parameter_is_shown_with_type_limits_default_and_place(client):
     assert "--mode" not in own
 
 
+def test_the_forms_ask_the_index_and_the_question_of_the_address(serving, records, built):
+    client = serving(built / "index", f"records={records}", page=PAGE)
+    asked = client.get("/api", params={"index": "records", "q": "sea salt"}).text
+    for path in ("/search", "/similar", "/facets"):
+        own = asked.partition(f'data-method="GET" data-path="{path}"')[2].partition("</form>")[0]
+        chosen = own.partition('name="index"')[2].partition("</select>")[0]
+        assert '<option value="records" selected>records</option>' in chosen
+        assert ('value="sea salt"' in own) == (path == "/search")
+    body = (
+        asked.partition('data-method="POST" data-path="/search"')[2]
+        .partition("<textarea")[2]
+        .partition("</textarea>")[0]
+    )
+    body = json.loads(unescape(body.partition(">")[2]))
+    assert (body["index"], body["q"]) == ("records", "sea salt")
+    unknown = client.get("/api", params={"index": "<b>"}).text
+    assert '"&lt;b&gt;" selected' not in unknown
+    assert "selected>records" not in unknown.partition('name="index"')[2].partition("</select>")[0]
+
+
 def test_the_page_is_named_by_the_document_and_by_about(client, serving, built):
     document = client.get("/openapi.json").json()
     assert client.get(document["externalDocs"]["url"].removeprefix(".")).status_code == 200
@@ -165,6 +185,7 @@ def test_an_answer_is_shown_as_the_server_wrote_it_in_lines(look_at, server):  #
     box.get_by_role("button", name="Send").click()
     box.locator(SHOWN).wait_for()
     until(page, "!document.querySelector('.answer[aria-busy]')")
+    assert box.locator(".asked code").inner_text().startswith(f"{server.url}/facets?")
     text = box.locator(SHOWN).inner_text()
     with urlopen(f"{server.url}/facets?q=salt&values=20") as reply:
         assert json.loads(text) == json.load(reply)

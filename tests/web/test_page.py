@@ -702,6 +702,29 @@ def test_findings_of_doctor(client):
     assert get(client, tab="about", doctor="colours").all("div", role="alert")
 
 
+def test_what_the_server_says_is_in_the_words_of_the_page(client, notes):
+    by_meaning = get(client, index="records", q="zzqx", mix="10").text
+    assert "move the slider to exact words, or choose auto" in by_meaning
+    unfit = get(client, index="records", q="salt", where="yeer > 3").text
+    assert "the condition does not fit the fields; there is no field yeer" in unfit
+    none = get(client, index="records", q="salt", where="year > 9999").text
+    assert re.search(r"true for 0 of \d+ texts; got year > 9999", none)
+    assert "the filters show the fields and their values" in none
+    for page in (by_meaning, unfit, none):
+        assert not re.search(r"mode=|\bint64\b|/facets|\bcolumns?\b|\d rows", page)
+    reply = notes.get("/search", params={"index": "salt", "q": "salt", "where": "yeer > 3"}).json()
+    assert "no column yeer" in reply["error"]["message"]
+
+
+def test_a_place_has_one_spelling(client, notes):
+    hit = notes.get("/search", params={"index": "salt", "q": "barrel 3", "format": "json"}).json()["hits"][0]
+    assert hit["source"] in ("a/salt.txt", "b/salt.txt")
+    reply = notes.get("/text/", params={"index": "salt", "row": hit["row"]})
+    assert re.search(r"<title>salt\.txt:\d+ · wordpipe</title>", reply.text)
+    assert Parsed(reply.text).all("bdi", **{"class": "place"}) == [{"class": "place", "title": hit["source"]}]
+    assert hit["source"] not in Parsed(reply.text).text
+
+
 def test_near_duplicates_are_folded_without_a_script(client):
     page = get(client, q="bees find their way home", k="20")
     assert page.all("details", **{"class": "others"})
@@ -725,13 +748,23 @@ def test_about_says_in_sentences_what_is_served_and_folds_the_rest(client):
     rows = client.get("/about", params={"artifact": "records"}).json()["rows"]
     assert f"{rows} texts, which are searched by words and by meaning. From 1 source: " in said
     assert re.search(r"The index is of \d{4}-\d\d-\d\d\. A search by meaning finds", said)
-    assert "A search by meaning finds all of the 10 nearest texts, measured when the index was made." in said
+    assert "finds all of the 10 nearest vectors that a comparison with all vectors finds. This is how exactly" in said
+    assert "How useful" not in said  # nothing was measured
     for technical in ("digest", "device", "recall", "versions opened", "seed"):
         assert technical not in said
         assert technical in details
     words = re.sub("<[^>]+>", "", page.partition(">words</bdi>")[2].partition("<details>")[0])
     assert re.search(r"[\d,]+ words; words that are used in similar ways are near each other\. Learned from", words)
     assert "A model that fills gaps in texts" in page
+
+
+def test_about_says_what_was_measured_with_the_texts_themselves(serving, built):
+    client = serving(built / "index", page=PAGE)
+    lexical = client.get("/about", params={"artifact": "index"}).json()["manifest"]["facts"]["lexical"]
+    measured = lexical["measured"]
+    said = Parsed(client.get("/", params={"tab": "about"}).text).text
+    assert f"with {measured['queries']} queries out of the texts (each title must find its text): " in said
+    assert f"): {measured['ndcg_at_10'][lexical['mode']]:.2f} of 1 (nDCG@10" in said
 
 
 def test_an_unknown_address_is_a_page_for_a_browser_alone(client):

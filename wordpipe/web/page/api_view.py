@@ -14,6 +14,7 @@ from wordpipe.web.page.parts import Inner, Markup, prose, tag
 
 _JSON = "application/json"
 _STREAM = "text/event-stream"
+_ASKED = "/search"  # whose forms ask the question of the page
 _MOST_WHOLE = 1 << 53  # a larger bound says no more than that there is one
 _AT_THE_END = {"errors": "Errors", "forms": "Forms of answers"}
 _PLACES = {"query": "URL", "path": "path", "header": "header"}
@@ -23,8 +24,11 @@ _KINDS = {
 }  # fmt: skip
 
 
-def api_view(document: Mapping[str, Any]) -> Markup:
-    """Return the HTML of all endpoints of an OpenAPI document, in their groups, with a list of contents."""
+def api_view(document: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
+    """Return the HTML of all endpoints of an OpenAPI document, in their groups, with a list of contents.
+
+    The forms ask the index, and that of `/search` the question, of the URL's `params`.
+    """
     groups = {
         one["name"]: {path: item for path, item in sorted(document["paths"].items()) if _group_of(item) == one["name"]}
         for one in document["tags"]
@@ -36,7 +40,7 @@ def api_view(document: Mapping[str, Any]) -> Markup:
     sections = [
         tag(
             "section", tag("h2", name),
-            [_endpoint(path, item) for path, item in paths.items()], id=_slug(name),
+            [_endpoint(path, item, params) for path, item in paths.items()], id=_slug(name),
         )
         for name, paths in groups.items()
     ]  # fmt: skip
@@ -87,7 +91,7 @@ def _link(path: str) -> Markup:
     return tag("a", tag("code", path), href=f"#{quote(path)}")
 
 
-def _endpoint(path: str, item: Mapping[str, Any]) -> Markup:
+def _endpoint(path: str, item: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
     """Return the section of one endpoint of the API: what it is for, its parameters, a form for each method, its answers."""
     first = next(iter(item.values()))
     methods = [tag("span", method.upper(), class_="method") for method in item]
@@ -103,7 +107,7 @@ def _endpoint(path: str, item: Mapping[str, Any]) -> Markup:
     listed = tag("dl", [_described(one) for one in known.values()], class_="params") if known else None
     tries = [
         tag(
-            "details", tag("summary", f"Try {method.upper()} {path}"), _try(method, path, operation), class_="try",
+            "details", tag("summary", f"Try {method.upper()} {path}"), _try(method, path, operation, params), class_="try",
             data_method=method.upper(), data_path=path,
         )
         for method, operation in item.items()
@@ -309,16 +313,20 @@ def _form(schema: Mapping[str, Any], indent: str = "") -> Iterator[Markup]:
 # ---- forms that try an endpoint
 
 
-def _try(method: str, path: str, operation: Mapping[str, Any]) -> Markup:
-    """Return the form that sends a request to an endpoint of the API, and the place of its answer.
+def _try(method: str, path: str, operation: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
+    """Return the form that sends a request to an endpoint of the API, filled with examples and with what the URL asks.
 
     A form that cannot be sent without a script has no button before the script has made one.
     """
-    fields = [_field(one) for one in operation["parameters"]]
+    asked = {name: params[name] for name in ("index", *(["q"] if path == _ASKED else [])) if params.get(name)}
+    fields = [_field(one, asked.get(one["name"])) for one in operation["parameters"]]
     is_plain = method == "get" and "{" not in path
     body = list[Inner]()
     if "requestBody" in operation:
-        example = json.dumps(operation["requestBody"]["content"][_JSON]["example"], ensure_ascii=False, indent=2)
+        of_body = operation["requestBody"]["content"][_JSON]
+        known = of_body["schema"]["properties"]
+        own = {name: one for name, one in asked.items() if name in known and one in known[name].get("examples", [one])}
+        example = json.dumps(of_body["example"] | own, ensure_ascii=False, indent=2)
         area = tag("textarea", prose(example), rows=example.count("\n") + 2, spellcheck="false", data_in="body")
         body = [tag("label", tag("span", "body, as JSON"), area, class_="wide")]
         if _STREAM in operation["responses"]["200"]["content"]:
@@ -332,12 +340,13 @@ def _try(method: str, path: str, operation: Mapping[str, Any]) -> Markup:
     )  # fmt: skip
 
 
-def _field(one: Mapping[str, Any]) -> Markup:
-    """Return the field of a form for a parameter of the API in a URL or path, filled with its example."""
+def _field(one: Mapping[str, Any], asked: str | None) -> Markup:
+    """Return the field of a form for a parameter of the API in a URL or path, filled with `asked` or its example."""
     schema = _schema_of(one)
     holder = one if "schema" in one else one["content"][_JSON]
     names = list(holder.get("examples", ()))
     value = str(holder.get("example", names[0] if names and one["required"] else ""))
+    value = asked if asked and (not names or asked in names) else value
     facts: dict[str, Any] = {"name": one["name"], "data_in": one["in"]}
     choices: Sequence[str] = names or list(map(_written, schema.get("enum", ())))
     if schema.get("type") == "boolean":

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.web.links import text_url
-from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, tag, url, way_back
-from wordpipe.wording import place_of_hit
+from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, short_place, tag, url, way_back
 
 PASSAGE = 320  # characters shown of a hit
 LESS_RELATED = "less related: less than half of the query, where rare words count more"  # as in results.js
@@ -25,7 +24,7 @@ _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 
 def card(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str, largest: float,
-    show: Sequence[str], others: Sequence[Markup] = (), *, is_border: bool = False,
+    show: Sequence[str], names: Mapping[str, str], others: Sequence[Markup] = (), *, is_border: bool = False,
 ) -> Markup:  # fmt: skip
     """Return the HTML of one answer.
 
@@ -36,6 +35,7 @@ def card(
         index: that was asked.
         largest: the score of the strongest answer; 0: scores say nothing.
         show: the fields of its line; none: the best ones.
+        names: of sources, as the list of answers calls them.
         others: answers that say nearly the same.
         is_border: true of the first one that is less related.
     """
@@ -63,7 +63,7 @@ def card(
             class_="text code" if passage and passage.get("code") else "text", dir="auto",
         ),
         tag(
-            "div", _about(hit, passage, largest, show), tag("p", actions, class_="actions") if actions else None,
+            "div", _about(hit, passage, largest, show, names), tag("p", actions, class_="actions") if actions else None,
             class_="foot",
         ),
         # below it
@@ -76,12 +76,10 @@ def card(
 
 
 def _about(
-    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str]
+    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str], names: Mapping[str, str]
 ) -> Markup:  # fmt: skip
     """Return the line of an answer, which opens a list of all its fields if it has any."""
-    place = place_of_hit(
-        {**hit, "anchor": hit.get("anchor") if hit.get("place") else None}
-    )  # in a page a name is a link
+    place = short_place(hit, names)
     fields = {name: value for name, value in (hit.get("metadata") or {}).items() if value not in (None, [], "")}
     marked = (passage or {}).get("fields") or {}
     named = best_fields({**hit, **fields} if show else fields, marked, show)

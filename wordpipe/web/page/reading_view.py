@@ -11,8 +11,21 @@ from itertools import accumulate
 from typing import Any
 
 from wordpipe.web.links import text_url
-from wordpipe.web.page.parts import LAYOUTS, Inner, Markup, marks, menu, over_texts, problem, prose, tag, url, way_back
-from wordpipe.wording import place_of_hit
+from wordpipe.web.page.parts import (
+    LAYOUTS,
+    Inner,
+    Markup,
+    marks,
+    menu,
+    names_of,
+    over_texts,
+    problem,
+    prose,
+    short_place,
+    tag,
+    url,
+    way_back,
+)
 
 _PART = 100_000  # characters of a text
 _LED_TO = 60  # characters of the text that a link leads to
@@ -59,25 +72,26 @@ async def reading_view(
     if record_id and row:
         _, first = await ask("/text", {"index": index, "id": record_id, "length": "1"})
     able = next((one["can"] for one in over_texts(about) if one["name"] == index), ())
-    like: Inner = None
+    like, names = list[Mapping[str, Any]](), names_of([found])
     if "similar" in able:
         like_status, near = await ask(
             "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
         )
-        hits = _of_others(near["hits"], found["doc_id"]) if like_status == 200 else []
-        like = _like(hits, index, asked, root, way)
+        like = _of_others(near["hits"], found["doc_id"]) if like_status == 200 else []
+        names = names_of([found, *like])
     label, to = f"← back to the {'answers' if asked else 'search'}", url(root, q=asked, index=index, **way_back(params))
     if mapped:
         entries = menu(about, {**params, "index": index}, root=root, row=found["row"])
         label, to = "← back to the map", next((href for view, _, href in entries if view == "map"), root)
     back = tag("p", tag("a", label, href=to, class_="back"), class_="links")
     shown = tag(
-        "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found),
+        "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found, names),
         tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
-        _parts(found, index, asked, root, way), _beside(found, first, beside, index, asked, root, way), like,
+        _parts(found, index, asked, root, way), _beside(found, first, beside, index, asked, root, way),
+        _like(like, names, index, asked, root, way),
         class_="reading",
     )  # fmt: skip
-    return 200, title or place_of_hit(found) or f"row {found['row']}", found["row"], shown
+    return 200, title or short_place(found, names) or f"row {found['row']}", found["row"], shown
 
 
 def _text(found: Mapping[str, Any]) -> list[Inner]:
@@ -129,7 +143,7 @@ def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int) -> list[Inner
     return shown
 
 
-def _facts(found: Mapping[str, Any]) -> Markup:
+def _facts(found: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
     """Return where a text stands, its id and its fields."""
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
     facts = {"id": found.get("id"), "index": found["index"], **metadata}
@@ -139,11 +153,10 @@ def _facts(found: Mapping[str, Any]) -> Markup:
         if given is not None
         for value in [", ".join(map(marks, given)) if isinstance(given, list) else marks(given)]
     ]
-    place = place_of_hit({**found, "anchor": found.get("anchor") if found.get("place") else None})
-    place = re.sub(r"\A(?:\.\./)+", "", place or "")  # as in the list of answers
+    place, source = short_place(found, names), found.get("source")
     return tag(
-        "p", tag("bdi", place, class_="place") if place else None, [tag("bdi", one, class_="field") for one in shown],
-        class_="about",
+        "p", tag("bdi", place, class_="place", title=source) if place else None,
+        [tag("bdi", one, class_="field") for one in shown], class_="about",
     )  # fmt: skip
 
 
@@ -208,14 +221,19 @@ def _led_to(other: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 
 def _like(
-    hits: Sequence[Mapping[str, Any]], index: str, asked: str, root: str, way: Mapping[str, Any]
+    hits: Sequence[Mapping[str, Any]],
+    names: Mapping[str, str],
+    index: str,
+    asked: str,
+    root: str,
+    way: Mapping[str, Any],
 ) -> Markup | None:
     """Return the texts that are similar to a text, each with the way back to the answers; nothing where there are none."""
     items = []
     for hit in hits:
         text = str(hit["text"])
         beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} …"
-        name = str(hit.get("title") or "") or place_of_hit(hit) or f"row {hit['row']}"
+        name = str(hit.get("title") or "") or short_place(hit, names) or f"row {hit['row']}"
         items.append(
             tag(
                 "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, asked, root, **way)),

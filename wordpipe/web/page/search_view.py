@@ -26,6 +26,8 @@ from wordpipe.web.page.parts import (
     artifact_choice,
     distinct_names,
     hidden,
+    in_words,
+    names_of,
     options,
     over_texts,
     problem,
@@ -142,18 +144,19 @@ async def _hits(
         return tag(
             "div",
             notes,
-            tag("p", nothing["message"]),
+            tag("p", in_words(nothing["message"])),
             nothing["hint"] and tag("p", _exact(nothing["hint"], kept), class_="hint"),
             class_="empty",
         )
     # hits that say nearly the same stand below the first of them
     groups = folded([one["text"] for one in found["hits"]], next_alone=bool(params.get("sort")))
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
+    names = names_of(found["hits"])
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
 
     def drawn(place: int, below: Sequence[Markup] = (), *, is_border: bool = False) -> Markup:
         hit, passage = found["hits"][place], passages[place]
-        return card(hit, passage, params, index, largest, about["show"], below, is_border=is_border)
+        return card(hit, passage, params, index, largest, about["show"], names, below, is_border=is_border)
 
     for first, *others in groups:
         rows.append(drawn(first, [*map(drawn, others)], is_border=len(rows) == border))
@@ -259,7 +262,7 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
 
 def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
-    before, parameter, after = remark.partition("exact=1")
+    before, parameter, after = in_words(remark).partition("exact=1")
     link = tag("a", "a plain search", href=url(**{**kept, "exact": "1"})) if parameter else None
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
 

@@ -7,14 +7,17 @@ lets none run. All text that comes from a corpus is escaped here, and is text al
 A bar never stands alone: it has its number beside it.
 """
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from wordpipe.stages import QUERIES_MEASURED
 from wordpipe.web.page.api_view import api_view
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
+    SAID,
     TABS,
     Inner,
     Markup,
@@ -32,7 +35,7 @@ from wordpipe.web.page.parts import (
 )
 from wordpipe.web.page.reading_view import reading_view
 from wordpipe.web.page.search_view import made_of, search_view
-from wordpipe.wording import human_bytes, human_count, human_seconds
+from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
 """One of the server's endpoints: path and parameters, and the body of a POST → status and decoded JSON."""
@@ -88,14 +91,14 @@ async def api(params: Mapping[str, str], ask: Ask) -> tuple[int, str]:
     """Return the status and the HTML of `/api`, the page of all endpoints.
 
     Args:
-        params: of the URL: what the menu keeps.
+        params: of the URL: what the menu keeps; the forms ask its index, and its question.
         ask: gives the JSON of the endpoints.
     """
     status, about = await ask("/about", {})
     _, document = await ask("/openapi.json", {})
     if status != 200:
         return status, frame("about", None, _UNKNOWN, params)
-    return 200, frame("api", about, api_view(document), params, title="HTTP API")
+    return 200, frame("api", about, api_view(document, params), params, title="HTTP API")
 
 
 async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
@@ -155,7 +158,8 @@ def frame(
     body = tag(
         "body", [tag("a", f"Skip to the {what}", href=f"#{place}", class_="skip") for place, what in _SKIPS.get(tab, _SKIP)],
         tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
-        tag("main", tag("h1", TABS[tab], class_="unseen") if tab in TABS else None, view, id="main", class_=f"view-{tab}"),
+        tag("main", tag("h1", TABS[tab], class_="unseen") if tab in TABS else None, view, id="main", class_=f"view-{tab}",
+            data_said=json.dumps(SAID)),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"
@@ -298,7 +302,15 @@ async def _said_of(one: Mapping[str, Any], ask: Any) -> list[Inner]:
         if (recall := one["metrics"].get("recall_at_10")) is not None:
             share = "all" if recall >= _ALL_BUT_ROUNDING else f"{recall:.1%}"
             said.append(
-                f" A search by meaning finds {share} of the 10 nearest texts, measured when the index was made."
+                f" A search by meaning finds {share} of the 10 nearest vectors that a comparison with all vectors finds. "
+                "This is how exactly the index searches, and says nothing of how useful the answers are."
+            )
+        lexical = one.get("manifest", {}).get("facts", {}).get("lexical") or {}
+        if found := lexical.get("measured"):
+            score, how = found["ndcg_at_10"][lexical["mode"]], QUERIES_MEASURED[found["by"]]
+            said.append(
+                f" How useful they are was measured with {counted(found['queries'], 'queries')} out of the texts ({how}): "
+                f"{score:.2f} of 1 (nDCG@10; with 1 each is found in the first place)."
             )
         return said
     if "neighbours" in one["can"]:

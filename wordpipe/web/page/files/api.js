@@ -1,6 +1,6 @@
 // The forms of the page of the API: the request is sent to this server, and its answer is shown beside the form, a stream as it
 // comes; the same request can be copied as a command of curl.
-import {copy, make, problem, shown} from "./dom.js";
+import {copy, make, problem, shown, text} from "./dom.js";
 
 const MOST = 200_000; // characters of a body that are shown
 const PRETTY = 2_000_000; // characters of a body that is parted into lines
@@ -76,7 +76,8 @@ function setStream(field, isOn) {
 // Send a request, and show its answer: status, time, headers, body. Throws what `fetch` throws.
 async function show(place, {address, method, body}, signal) {
   const line = make("p", {role: "status"}, "Waiting…"), out = make("pre", {tabindex: 0, role: "region", "aria-label": `answer to ${method} ${address}`});
-  place.replaceChildren(line);
+  const asked = method === "GET" ? address : `${method} ${address}`, button = make("button", {type: "button", class: "copy", onclick: () => copy(button, address)}, "copy");
+  place.replaceChildren(make("p", {class: "asked"}, make("code", {}, text(asked, MOST)), " ", button), line);
   const began = performance.now();
   const reply = await fetch(address, {method, signal, ...(body === null ? {} : {body, headers: {"Content-Type": "application/json"}})});
   const media = reply.headers.get("Content-Type") ?? "", isStream = media.startsWith("text/event-stream");

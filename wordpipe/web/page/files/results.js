@@ -47,7 +47,7 @@ function alike(some, others) {
 // One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
 export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
   const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
-  const place = placeOf(hit);
+  const place = placeOf(hit, act.names);
   const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
   const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`});
@@ -67,7 +67,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const link = isTitled && to === page ? make("a", {href: page}, marked(cutPieces(title, TITLE), TITLE)) : make("a", {href: page}, "read");
   openByClick(body, link);
   node.open = () => link.click();
-  const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place && shortPlace(place, hit, act.names), new URL(to, location.href).href].filter(Boolean).join("\n"))}, "copy");
+  const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(to, location.href).href].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the query, where rare words count more") : null,
@@ -108,7 +108,7 @@ function drawAbout(hit, passage, place, largest, act) {
   const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => !(value === undefined || value === null || value === "" || value.length === 0)) : bestOf(fields, words);
   const facts = [
     largest ? strength(hit.score / largest, hit.related) : null,
-    place ? make("span", {class: "place"}, text(shortPlace(place, hit, act.names), 80)) : null,
+    place ? make("span", {class: "place"}, text(place, 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
     ...best.map(([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80))),
   ].filter(Boolean);
@@ -154,15 +154,10 @@ function copyButton(value, what, shown) {
   return button;
 }
 
-// Where an answer stands: its page, slide or cell, else its source and line.
-function placeOf(hit) {
-  const line = hit.passage_line ?? hit.line;
-  return hit.place ?? (line === null || line === undefined ? String(hit.source ?? "") : `${hit.source}:${line}`);
-}
-
-// A place with as many folders as tell its file from those of the other answers.
-function shortPlace(place, hit, names) {
-  const source = String(hit.source ?? "");
+// Where an answer stands: its page, slide or cell, else its source and line, with as many folders as tell its file from others.
+function placeOf(hit, names) {
+  const line = hit.passage_line ?? hit.line, source = String(hit.source ?? "");
+  const place = hit.place ?? (line === null || line === undefined ? source : `${source}:${line}`);
   return source && place.startsWith(source) ? names.get(source) + place.slice(source.length) : place;
 }
 
