@@ -1125,7 +1125,7 @@ def test_more_answers_and_nothing(see):
     page.goto(page.url.split("?")[0] + "?q=salt&where=year+%3E+9999")
     page.fill("#q", "salt bread")  # the script says it now
     until(page, "location.search.includes('bread')")
-    until(page, "/true for 0 of \\d+ texts; got/.test(document.querySelector('.empty .lead')?.innerText)")
+    until(page, "/true for 0 of \\d+ rows; got/.test(document.querySelector('.empty .lead')?.innerText)")
     page.get_by_role("button", name="search without filters").click()
     page.wait_for_selector(HITS)
 

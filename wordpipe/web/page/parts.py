@@ -28,32 +28,14 @@ _BLANK = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u0
 _UNSEEN_SPACE = re.compile(rf"^[{_BLANK}]+|[{_BLANK}]+$|[{_BLANK}]{{2,}}|(?![ \u3000])[{_BLANK}]")  # as in dom.js
 _SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"}
 _EMPTY = "“” (empty)"  # a text without a letter
-SAID = {
+HINTS = {
     "search by words, with mode=lexical": "move the slider to exact words, or choose auto",
     "search by vectors, with mode=dense": "move the slider to meaning",
     "use --mode lexical, or ask each index by itself": "move the slider to exact words, or search in one index",
     "to see the columns and their values, ask /facets": "the filters show the fields and their values",
     "to see the record, use where=": "to see the record, write as the condition ",
-    "sort: the rows have no field": "order: the texts have no field",
-    "the row does not exist": "there is no text with this number",
-    "no row has what": "no text has what",
-    "the only row with": "the only text with",
-    " rows with the words": " texts with the words",
-    " rows; got ": " texts; got ",
-    " rows, and ": " texts, and ",
-    "these rows ": "these texts ",
-    " other rows, ": " other texts, ",
-    "got no column ": "there is no field ",
-    "does not fit the columns": "does not fit the fields",
-    "a condition on columns": "a condition on fields",
-    "compare a column with": "compare a field with",
-    "columns: ": "fields: ",
-    " to INT64": " to a whole number",
-    " (int64)": " (whole number)",
-    " (double)": " (number)",
-    " (string)": " (text)",
 }
-"""What the server says of its parameters and columns, and the words of the page for that; the script has the same table."""
+"""Next steps by the parameters of the server, and the same ones on the page; the script has the same table."""
 _WAY_BACK = (
     "mix",
     "docs",
@@ -319,22 +301,20 @@ def short_place(hit: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return names[source] + place.removeprefix(source) if source else ""
 
 
-def in_words(said: str) -> str:
-    """Return what the server says in the words of the page.
+def on_page(hint: str) -> str:
+    """Return a next step that the server names as one on the page.
 
-    >>> in_words("the condition is true for 0 of 40 rows; got year > 9")
-    'the condition is true for 0 of 40 texts; got year > 9'
+    >>> on_page("try other words, or search by words, with mode=lexical")
+    'try other words, or move the slider to exact words, or choose auto'
     """
-    for theirs, ours in SAID.items():
-        said = said.replace(theirs, ours)
-    return said
+    for theirs, ours in HINTS.items():
+        hint = hint.replace(theirs, ours)
+    return hint
 
 
 def problem(reply: Any) -> Markup:
     """Return the element of a page with the message of a refused request, and its next step."""
     error = reply.get("error", {}) if isinstance(reply, Mapping) else {}
     hint = error.get("hint")
-    said = tag("p", tag("bdi", in_words((error.get("message") or "no answer").removesuffix(f"; {hint}"))))
-    return tag(
-        "div", said, hint and tag("p", tag("bdi", in_words(hint)), class_="hint"), class_="problem", role="alert"
-    )
+    said = tag("p", tag("bdi", (error.get("message") or "no answer").removesuffix(f"; {hint}")))
+    return tag("div", said, hint and tag("p", tag("bdi", on_page(hint)), class_="hint"), class_="problem", role="alert")

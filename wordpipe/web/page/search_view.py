@@ -26,8 +26,8 @@ from wordpipe.web.page.parts import (
     artifact_choice,
     distinct_names,
     hidden,
-    in_words,
     names_of,
+    on_page,
     options,
     over_texts,
     problem,
@@ -144,7 +144,7 @@ async def _hits(
         return tag(
             "div",
             notes,
-            tag("p", in_words(nothing["message"])),
+            tag("p", nothing["message"]),
             nothing["hint"] and tag("p", _exact(nothing["hint"], kept), class_="hint"),
             class_="empty",
         )
@@ -262,7 +262,7 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
 
 def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
-    before, parameter, after = in_words(remark).partition("exact=1")
+    before, parameter, after = on_page(remark).partition("exact=1")
     link = tag("a", "a plain search", href=url(**{**kept, "exact": "1"})) if parameter else None
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
 

@@ -17,7 +17,7 @@ from wordpipe.stages import QUERIES_MEASURED
 from wordpipe.web.page.api_view import api_view
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
-    SAID,
+    HINTS,
     TABS,
     Inner,
     Markup,
@@ -159,7 +159,7 @@ def frame(
         "body", [tag("a", f"Skip to the {what}", href=f"#{place}", class_="skip") for place, what in _SKIPS.get(tab, _SKIP)],
         tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", TABS[tab], class_="unseen") if tab in TABS else None, view, id="main", class_=f"view-{tab}",
-            data_said=json.dumps(SAID)),
+            data_hints=json.dumps(HINTS)),
         tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"

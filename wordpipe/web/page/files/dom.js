@@ -73,9 +73,9 @@ export async function get(path, params, signal, request = {}) {
   return found;
 }
 
-// What the server says, in the words of the page.
-export function inWords(said) {
-  return Object.entries(JSON.parse(document.getElementById("main").dataset.said)).reduce((whole, [theirs, ours]) => whole.replaceAll(theirs, () => ours), said);
+// A next step that the server names, as one on the page.
+export function onPage(hint) {
+  return Object.entries(JSON.parse(document.getElementById("main").dataset.hints)).reduce((whole, [theirs, ours]) => whole.replaceAll(theirs, () => ours), hint);
 }
 
 // What went wrong, for people, with a way on.
@@ -85,7 +85,7 @@ export function problem(error, again) {
   const said = away ? "The server does not answer. Is wordpipe serve still running?" : error.message;
   const hint = busy ? `The server is busy; try again in ${error.retry ?? 1} seconds.` : away ? null : error.hint;
   return make(
-    "div", {class: "problem", role: "alert"}, make("p", {}, text(inWords(said))), hint ? make("p", {class: "hint"}, text(inWords(hint))) : null,
+    "div", {class: "problem", role: "alert"}, make("p", {}, text(said)), hint ? make("p", {class: "hint"}, text(onPage(hint))) : null,
     away || busy ? make("button", {type: "button", onclick: again}, "Try again") : null,
   );
 }

@@ -1,6 +1,6 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {goBack, opened, rememberList, rememberOpened} from "./back.js";
-import {copy, get, inWords, make, problem, text, distinctNames} from "./dom.js";
+import {copy, get, onPage, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
@@ -285,7 +285,7 @@ function search(view) {
 
   // A remark, with a button in the place of the parameter that takes the question as it is typed.
   function exact(remark) {
-    const [before, ...after] = inWords(remark).split("exact=1");
+    const [before, ...after] = onPage(remark).split("exact=1");
     if (!after.length) return text(before, 200);
     return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "a plain search"), text(after.join("exact=1"), 200)];
   }
@@ -304,7 +304,7 @@ function search(view) {
 
   function nothing(found, asked) {
     const ways = widen(asked);
-    return make("div", {class: "empty"}, make("p", {class: "lead"}, text(inWords(found.nothing?.message ?? "nothing was found"))), ways,
+    return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
       asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and meaning")) : null,
       !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, exact(found.nothing.hint)) : null);
   }
