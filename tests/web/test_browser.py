@@ -978,6 +978,24 @@ def test_the_link_to_the_answers_has_filters_and_order_and_the_text_leads_back_t
 
 
 @pytest.mark.oracle
+def test_the_marked_words_of_a_text_are_walked_through(see):
+    seen = see()
+    page = seen.go("/?q=bees+find+home&mix=0")
+    page.wait_for_selector(HITS)
+    page.goto(urljoin(page.url, page.locator(f"{HITS} a[href*='text/']").first.get_attribute("href")))
+    page.locator(".marks button").first.wait_for()
+    marked = page.locator("article.reading .text mark").all_inner_texts()
+    assert len(marked) > 1
+    walk = "[...document.querySelectorAll('article.reading mark')].findIndex((one) => one.classList.contains('here'))"
+    for key, at in (("n", 0), ("n", 1), ("p", 0), ("p", len(marked) - 1)):
+        page.keyboard.press(key)
+        assert page.evaluate(walk) == at
+    page.get_by_role("button", name="next →").click()
+    assert page.evaluate(walk) == 0
+    assert page.locator(".marks [role=status]").inner_text() == f"1 of {len(marked)}"
+    assert seen.errors == []
+
+
 def test_how_many_answers_there_are_is_read_out_once(see):
     seen = see()
     page = seen.go("/?index=records")

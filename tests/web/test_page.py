@@ -378,7 +378,10 @@ def test_the_paragraph_that_answers_is_set_off(serving, tmp_path):
         "First of all.\nIn lines.", long, "Salt draws water out of bread.", "The end of salt.",
     ]  # fmt: skip
     assert [bool(one) for one, _ in shown[:4]] == [False, False, True, False]
+    assert re.findall(r'<mark id="(.*?)">(.*?)</mark>', html) == [("mark-1", "water"), ("mark-2", "bread")]
+    assert '2 marked words · <a href="#mark-1">go to the first</a>' in html
     assert "answering" not in client.get("/text/a").text
+    assert "marked words" not in client.get("/text/a").text + client.get("/text/a", params={"q": "kettle"}).text
     assert "passage" not in client.get("/text", params={"id": "a", "q": "xylomorph"}).json()
 
 

@@ -6,8 +6,8 @@ leads to the map.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, count
 from typing import Any
 
 from wordpipe.web.links import text_url
@@ -86,7 +86,7 @@ async def reading_view(
     back = tag("p", tag("a", label, href=to, class_="back"), class_="links")
     shown = tag(
         "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found, names),
-        tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
+        _walk(found), tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
         _parts(found, index, asked, root, way), _beside(found, first, beside, index, asked, root, way),
         _like(like, names, index, asked, root, way),
         class_="reading",
@@ -99,9 +99,9 @@ def _text(found: Mapping[str, Any]) -> list[Inner]:
     pieces = found.get("pieces") or [[found["text"], False]]
     stop = found["start"] + len(found["text"])
     blocks = [(0, len(found["text"]))] if found.get("code") else paragraphs(found["text"])
-    answer = _answering(blocks, pieces, found.get("passage"))
+    answer, ids = _answering(blocks, pieces, found.get("passage")), count(1)
     shown: list[Inner] = [
-        tag("p", _piece(pieces, *block), class_="answering" if place == answer else None)
+        tag("p", _piece(pieces, *block, ids), class_="answering" if place == answer else None)
         for place, block in enumerate(blocks)
     ]
     return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
@@ -133,12 +133,19 @@ def _answering(
     return counts.index(max(counts))
 
 
-def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int) -> list[Inner]:
-    """Return the characters from `start` to `stop` of a text in pieces."""
+def _walk(found: Mapping[str, Any]) -> Markup | None:
+    """Return how many words of a text are marked, with a link to the first; the script goes from one to the next."""
+    n = sum(is_marked for _, is_marked in found.get("pieces") or ())
+    first = tag("a", "go to the first", href="#mark-1")
+    return tag("p", f"{n:,} marked words · ", first, class_="marks hint") if n > 1 else None
+
+
+def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator[int]) -> list[Inner]:
+    """Return the characters from `start` to `stop` of a text in pieces, its marks with the next ids."""
     shown, at = list[Inner](), 0
     for text, is_marked in pieces:
         if own := text[max(0, start - at) : max(0, stop - at)]:
-            shown.append(tag("mark", prose(own)) if is_marked else prose(own))
+            shown.append(tag("mark", prose(own), id=f"mark-{next(ids)}") if is_marked else prose(own))
         at += len(text)
     return shown
 

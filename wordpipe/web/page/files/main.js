@@ -2,6 +2,7 @@
 import {goBack, opened, rememberList, rememberOpened} from "./back.js";
 import {copy, get, onPage, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
+import {walkMarks} from "./marks.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
 import {exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
@@ -19,6 +20,8 @@ const back = document.querySelector("article.reading a.back");
 if (back) goBack(back);
 const own = document.querySelector("article.reading a[rel=bookmark]");
 if (own) copied(own);
+const marked = document.querySelector("article.reading .marks");
+if (marked) walkMarks(marked);
 play();
 const api = document.querySelector(".api");
 if (api) import("./api.js").then(({tryOut}) => tryOut(api));
