@@ -386,9 +386,9 @@ def test_the_border_of_the_best_is_the_same_in_both_kinds_of_loops(seed, n, k):
     kept = scores.copy()
     expected = np.sort(scores)[::-1][k - 1] if k <= n else 0.0
     index = LexicalIndex.build(["sea"], ENGLISH)
-    assert index._loops.border_of(scores, k) == expected
+    assert index.loops.border_of(scores, k) == expected
     index.compile()
-    assert index._loops.border_of(scores, k) == expected
+    assert index.loops.border_of(scores, k) == expected
     np.testing.assert_array_equal(scores, kept)
 
 
@@ -399,12 +399,12 @@ def test_compiled_loops_are_loaded_while_queries_are_answered_and_only_for_many_
         index = LexicalIndex.build(corpus, ENGLISH)
         before = index.search(["cold sea"], 50)[0]
         index.compile_meanwhile()
-        assert "kernels" not in index._loops.__name__  # not before it is asked
+        assert "kernels" not in index.loops.__name__  # not before it is asked
         (first,) = index.search(["cold sea"], 50)
         for thread in threading.enumerate():
             if thread.name == "compile":
                 thread.join(60)
-        assert ("kernels" in index._loops.__name__) == is_compiled
+        assert ("kernels" in index.loops.__name__) == is_compiled
         for hits in (first, index.search(["cold sea"], 50)[0]):
             np.testing.assert_array_equal(hits.rows, before.rows)
             np.testing.assert_array_equal(hits.scores, before.scores)

@@ -126,13 +126,13 @@ def test_of_many_vectors_the_loop_is_loaded_with_the_next_query(monkeypatch: pyt
     index = ExactRows(few)
     index.compile_meanwhile()
     index.search(unit(1, 8, 2), 3)
-    assert few._loops is None
+    assert few.loops is None
     monkeypatch.setattr(knn, "COMPILED_FROM", 30)
     index.compile_meanwhile()
     thread = few.__dict__["_compiler"]
     before = index.search(unit(1, 8, 2), 3)[0]
     thread.join()
-    assert few._loops is not None
+    assert few.loops is not None
     np.testing.assert_array_equal(index.search(unit(1, 8, 2), 3)[0].rows, before.rows)
 
 

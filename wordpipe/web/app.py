@@ -126,8 +126,7 @@ class Application:
             address = urlencode([*others, *([("where", joined)] if joined else [])], errors="replace")
             return Response(status_code=307, headers={"Location": f"?{address}"})
         text = await self._page.home(dict(request.query_params), self._asker(request))
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-        return Response(text.encode("utf-8", "replace"), headers=headers)
+        return _page_reply(text)
 
     async def reading(self, request: Request) -> Response:
         """Return the page of one text."""
@@ -136,15 +135,13 @@ class Application:
         root = "../" * (1 + way.count(b"/"))
         asker = self._asker(request)
         status, text = await self._page.reading(request.path_params["id"], dict(request.query_params), asker, root)
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-        return Response(text.encode("utf-8", "replace"), status, headers=headers)
+        return _page_reply(text, status)
 
     async def api(self, request: Request) -> Response:
         """Return the page of all endpoints, with a form for each."""
         Url(request)  # what cannot be read is refused
         status, text = await self._page.api(dict(request.query_params), self._asker(request))
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-        return Response(text.encode("utf-8", "replace"), status, headers=headers)
+        return _page_reply(text, status)
 
     async def mapped(self, request: Request) -> Response:
         """Return the page of a map of texts or words; where it is not ready yet a page that asks again by itself.
@@ -158,15 +155,12 @@ class Application:
             if "json" in accepted and "text/html" not in accepted:
                 raise
             reply = error_reply(error)
-            headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-            found = json.loads(bytes(reply.body))
             if reply.status_code == 503:
-                headers["Refresh"] = "2"
                 params = dict(request.query_params)
                 text = await self._page.being_made(params, request.path_params["name"], self._asker(request), "../")
-            else:
-                text = await self._page.refused(found, self._asker(request), "../")
-            return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
+                return _page_reply(text, 503, Refresh="2")
+            text = await self._page.refused(json.loads(bytes(reply.body)), self._asker(request), "../")
+            return _page_reply(text, reply.status_code)
 
     async def _unknown(self, request: Request, reply: Response) -> Response:
         """Return for a browser the page that says that an address is unknown; for any other client the reply as it is."""
@@ -175,8 +169,7 @@ class Application:
         root = "../" * (request.scope["path"].count("/") - 1) or "./"
         said = {"error": {"message": "There is no page at this address."}}
         text = await self._page.refused(said, self._asker(request), root)
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8"}
-        return Response(text.encode("utf-8", "replace"), reply.status_code, headers=headers)
+        return _page_reply(text, reply.status_code)
 
     async def static(self, request: Request) -> Response:
         """Return a file of the page: a script, the style, the icon."""
@@ -220,6 +213,12 @@ class Application:
             return reply.status_code, json.loads(reply.body)
 
         return ask
+
+
+def _page_reply(text: str, status: int = 200, **more: str) -> Response:
+    """Return a page of the server, with its policy and more headers."""
+    headers = {"Content-Security-Policy": PAGE_POLICY, "Content-Type": "text/html; charset=utf-8", **more}
+    return Response(text.encode("utf-8", "replace"), status, headers=headers)
 
 
 def _not_routed(error: HTTPException) -> Response:

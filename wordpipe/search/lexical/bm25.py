@@ -171,7 +171,7 @@ class LexicalIndex(WordLookup):
 
     def texts(self, rows_R: Rows) -> TextCounts:
         """Return the terms of R texts of the index."""
-        at, numbers, counts = self.by_text.some(rows_R, self._loops)
+        at, numbers, counts = self.by_text.some(rows_R, self.loops)
         if not within(numbers, len(self.terms)):
             raise strangers()
         return TextCounts(at, numbers, counts.astype(np.float32), self.postings.lengths[rows_R])
@@ -202,12 +202,12 @@ class LexicalIndex(WordLookup):
 
     def score_rows(self, query: QueryTerms, rows_R: Rows) -> Floats:
         """Return the BM25 scores of some rows, (R,) float32, in whatever order."""
-        if self._loops is plain_loops:
+        if self.loops is plain_loops:
             return self.score_texts(query, self.texts(rows_R))
         own, scores_R = self.by_text, np.empty(len(rows_R), np.float32)
         of_texts, asked = (own.sizes, own.ends, own.data), (query.numbers, self._weights(query))
         weighed = self._damping, self._in_field, len(self.terms)
-        if not self._loops.score_rows(rows_R, *of_texts, *asked, *weighed, scores_R):
+        if not self.loops.score_rows(rows_R, *of_texts, *asked, *weighed, scores_R):
             raise strangers()
         return scores_R
 
@@ -226,7 +226,7 @@ class LexicalIndex(WordLookup):
         Source: Rocchio 1971, "Relevance feedback in information retrieval", with equal weights and nothing to move away from.
         """
         damping_R = self._damping_of(found.lengths)
-        numbers, gains_T = self._loops.term_gains(found.at, found.numbers, found.counts, damping_R)
+        numbers, gains_T = self.loops.term_gains(found.at, found.numbers, found.counts, damping_R)
         if not len(numbers) or not query.length:
             return query
         gains_T = gains_T * self._idf(numbers)
@@ -370,7 +370,7 @@ class LexicalIndex(WordLookup):
         from wordpipe.search import kernels
 
         tried = copy(self)  # others may search meanwhile
-        tried.__dict__["_loops"] = kernels
+        tried.__dict__["loops"] = kernels
         for name in ("_of_term", "_largest_count"):  # which unpack by the other loops
             tried.__dict__.pop(name, None)
         if len(self) and len(self.terms):
@@ -382,7 +382,7 @@ class LexicalIndex(WordLookup):
             kernels.fuse(hits, hits, 0.5, 1)
             kernels.distinct(first)
         known = {"_idf_V": self._idf(np.arange(len(self.terms)))}
-        self.__dict__.update(_loops=kernels, _of_term=tried._of_term, _largest_count=tried._largest_count, **known)
+        self.__dict__.update(loops=kernels, _of_term=tried._of_term, _largest_count=tried._largest_count, **known)
 
     def compile_meanwhile(self) -> None:
         """Load compiled loops in a thread when the next query comes; see `MayCompile`."""
@@ -392,7 +392,7 @@ class LexicalIndex(WordLookup):
     def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
         """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
         of_term, damping_N = self._of_term(number), self._damping
-        n: int = self._loops.add_looked_up(rows_C, scores_C, least, *of_term, damping_N, self._in_field, weight)
+        n: int = self.loops.add_looked_up(rows_C, scores_C, least, *of_term, damping_N, self._in_field, weight)
         return n
 
     @cached_property
@@ -440,13 +440,13 @@ class LexicalIndex(WordLookup):
             is_long = within[order[done]] >= _LEAST_SAVED
             if is_long and k <= seen < to_come[done] and others[0] > 2 * others[done]:
                 some = np.concatenate(touched)[: max(_LOOKED_AT, k)]  # any k texts say what the k best have at least
-                border = self._loops.border_of(scores_N[among(some, allowed)], k) * slack
+                border = self.loops.border_of(scores_N[among(some, allowed)], k) * slack
                 if border > others[done]:
                     break
             number, weight = terms[done]
             rows, counts = self._of_term(number)
             new = np.empty(len(rows), np.int32)
-            n_new = self._loops.add_gains(rows, counts, self._damping, self._in_field, weight, scores_N, new)
+            n_new = self.loops.add_gains(rows, counts, self._damping, self._in_field, weight, scores_N, new)
             if n_new < 0:
                 raise strangers()
             touched.append(new[:n_new])
@@ -456,18 +456,18 @@ class LexicalIndex(WordLookup):
         all_found, least = np.concatenate(touched), border - others[done] if done < len(terms) else -np.inf
         found, scores_C = np.empty(seen, np.int32), np.empty(seen, np.float32)
         any_row = read_only(np.zeros(0, np.bool_) if allowed is None else allowed)
-        n = self._loops.take_scores(all_found, any_row, float(least), scores_N, found, scores_C)
+        n = self.loops.take_scores(all_found, any_row, float(least), scores_N, found, scores_C)
         found, scores_C = found[:n], scores_C[:n]
         for at in range(done, len(terms)):
             n = self._look_up(found, scores_C, float(border - others[at]), *terms[at])
             found, scores_C = found[:n], scores_C[:n]
-            border = self._loops.border_of(scores_C, k) * slack
+            border = self.loops.border_of(scores_C, k) * slack
         if len(terms) > 1:  # added up in the order of `scores`, to the same bits
-            found = np.sort(found[scores_C >= self._loops.border_of(scores_C, k) * slack])
+            found = np.sort(found[scores_C >= self.loops.border_of(scores_C, k) * slack])
             scores_C = np.zeros(len(found), np.float32)
             for term in zip(query.numbers.tolist(), weights, strict=True):
                 self._look_up(found, scores_C, 0.0, *term)
-        hits: Hits = self._loops.best_of(found, scores_C, k)
+        hits: Hits = self.loops.best_of(found, scores_C, k)
         return hits
 
 

@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\
 """What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""
 _SPOKEN = re.compile(r"\d+[^\W\d]*(?:-[^\W\d]{3,})+")  # 5-year and 19th-century are words of a sentence
 _AROUND = (""".,;:!?)'"”»""", """('"“«""")  # signs behind a name, and before a name, that are no part of the name
-_SHARED = ("analyser", "by_text", "speller", "_names", "_zeros", "_loops", "_damping", "_mean_length", "_in_field")
+_SHARED = ("analyser", "by_text", "speller", "_names", "_zeros", "loops", "_damping", "_mean_length", "_in_field")
 """What an index with names has of the index without: these do not depend on the terms."""
 
 

@@ -346,7 +346,7 @@ class WordLookup(MayCompile):
     @cached_property
     def _of_term(self) -> Callable[[int], Pairs]:
         """A function from a term to its texts and its count in each; read-only arrays, for which loops are compiled once."""
-        lists, loops = self.postings.lists, self._loops  # not this object, which would keep itself in memory
+        lists, loops = self.postings.lists, self.loops  # not this object, which would keep itself in memory
 
         def find(number: int) -> Pairs:
             rows, counts = lists.one(number, loops)
@@ -355,14 +355,9 @@ class WordLookup(MayCompile):
         return lru_cache(READ_WORDS)(find)
 
     @cached_property
-    def _loops(self) -> Any:
+    def loops(self) -> Any:
         """The module with the loops of a search: NumPy's, unless `compile` was called."""
         return plain_loops
-
-    @property
-    def loops(self) -> Any:
-        """The module with the loops of a search, for those who go on with its hits."""
-        return self._loops
 
     def _idf(self, terms_T: npt.NDArray[np.integer[Any]]) -> Floats:
         """Return BM25's idf of terms, (T,): ln(1 + (N - n + 0.5) / (n + 0.5)), n the texts that have the term."""

@@ -99,7 +99,7 @@ class ByteVectors(MayCompile):
 
     def __init__(self, n: int, dim: int) -> None:
         self.dim = dim
-        self._loops: Any = None  # the compiled ones
+        self.loops: Any = None  # the compiled ones
         self._stored_MB = np.empty((n, 4 + dim), np.uint8)
         self.scale_M: Vectors = self._stored_MB[:, :4].view(np.float32)[:, 0]
         self.numbers_MD: npt.NDArray[np.int8] = self._stored_MB[:, 4:].view(np.int8)
@@ -152,14 +152,14 @@ class ByteVectors(MayCompile):
             scores_11 = np.empty((1, 1), np.float32)
             kernels.add_up(self._stored_MB, self.scale_M, numbers_R, query_1D, scores_11)
             kernels.best_of(numbers_R, scores_11[0], 1)
-        self._loops = kernels
+        self.loops = kernels
 
     def nearest(self, queries_QD: Vectors, k: int, among_R: Rows | None = None) -> list[Hits]:
         """Return the k nearest of all vectors, or of some, for every query of length 1; the hits have their numbers."""
         n = len(self) if among_R is None else len(among_R)
         numbers_R = np.arange(n) if among_R is None else among_R
         self.begin_compiling()
-        if (loops := self._loops) is not None:
+        if (loops := self.loops) is not None:
             found = []
             for first in range(0, len(queries_QD), at_once := max(1, _SCORES_AT_ONCE // max(n, 1))):
                 some_QD = np.ascontiguousarray(queries_QD[first : first + at_once])

@@ -271,8 +271,9 @@ function search(view) {
   function exportsOf(found, facts, asked, path, params) {
     const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
     const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
-    const nearest = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : `the nearest texts, ${most.toLocaleString("en")} at most`;
-    const kinds = isList ? [[`${cut} answers`, cut, params]] : [[nearest, nearest.replace(/^the (nearest) texts,.*/, "$1"), params]];
+    const whole = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : "";
+    const nearest = [whole || `the nearest texts, ${most.toLocaleString("en")} at most`, whole || "nearest", params];
+    const kinds = isList ? [[`${cut} answers`, cut, params]] : [nearest];
     if (all && !isList) kinds.unshift([`${cut} texts with a word of the question`, `${cut} with a word`, {...params, mode: "lexical", weight: ""}]);
     return kinds.map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, most, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
   }
