@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from html import unescape
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -49,15 +49,21 @@ def test_every_operation_has_its_section_with_all_that_the_document_says(client)
     page = Parsed(reply.text)
     assert page.all("script") == [{"type": "module", "src": "./static/main.js"}]
     assert not [key for _, given in page.elements for key in given if key.startswith("on") or key == "style"]
-    sections = [one["id"] for one in page.all("section", **{"class": "endpoint"})]
-    assert sections == [
-        path for group in document["tags"] for path, item in sorted(document["paths"].items())
-        if {group["name"]} == {tag for one in item.values() for tag in one["tags"]}
-    ]  # fmt: skip
-    assert sorted(sections) == sorted(document["paths"])
+    endpoints = dict(zip(document["paths"], reply.text.split('class="endpoint"')[1:], strict=True))
+    sections = [one["id"] for one in page.all("section") if one["id"] in document["paths"]]
+    assert sections == [*document["paths"]]
+    # first what most people come for, each group together, and all but the first folded
+    assert sections[:5] == ["/search", "/similar", "/text", "/suggest", "/facets"]
+    groups = [group for item in document["paths"].values() for group in next(iter(item.values()))["tags"]]
+    assert [*dict.fromkeys(groups)] == [one["name"] for one in document["tags"]]
+    assert groups == sorted(groups, key=[*dict.fromkeys(groups)].index)
+    assert ["open" in one for one in page.all("details", **{"class": "endpoint"})] == [
+        True,
+        *[False] * (len(sections) - 1),
+    ]
     for path, method, operation in operations(document):
         assert method in ("get", "post")  # an endpoint asks: none puts, changes or deletes anything
-        own = reply.text.partition(f'id="{path}" class="endpoint"')[2].partition('class="endpoint"')[0]
+        own = endpoints[path]
         assert operation["summary"].replace("`", "") in unescape(re.sub("<[^>]+>", "", own))
         assert f'class="try" data-method="{method.upper()}" data-path="{path}"' in own
         body = operation.get("requestBody", {"content": {"application/json": {"schema": {"properties": {}}}}})
@@ -90,22 +96,47 @@ def test_the_forms_ask_the_index_and_the_question_of_the_address(serving, record
         chosen = own.partition('name="index"')[2].partition("</select>")[0]
         assert '<option value="records" selected>records</option>' in chosen
         assert ('value="sea salt"' in own) == (path == "/search")
-    body = (
-        asked.partition('data-method="POST" data-path="/search"')[2]
-        .partition("<textarea")[2]
-        .partition("</textarea>")[0]
-    )
-    body = json.loads(unescape(body.partition(">")[2]))
-    assert (body["index"], body["q"]) == ("records", "sea salt")
+    assert _body(asked) == {"index": "records", "q": "sea salt"}
+    (own,) = arguments(_command(asked))
+    assert own == "http://127.0.0.1:8000/search?q=sea+salt&index=records"
+    # filters, order and weights, too, so that the answers are those of the page
+    way = {"q": "bees", "f": '[["lang", "en"]]', "where": "row_nr > 1", "docs": "1", "mix": "3", "prefix": "1"}
+    asked = client.get("/api", params=way).text
+    assert _body(asked) == {
+        "q": "bees", "f": [["lang", "en"]], "where": "row_nr > 1", "per_document": True, "mode": "hybrid", "weight": 0.3,
+        "prefix": True,
+    }  # fmt: skip
+    (own,) = arguments(_command(asked))
+    expected = {**way, "per_document": "true", "mode": "hybrid", "weight": "0.3", "prefix": "true"}
+    assert dict(parse_qsl(urlsplit(own).query)) == {
+        name: expected[name] for name in expected if name not in ("docs", "mix")
+    }
     unknown = client.get("/api", params={"index": "<b>"}).text
     assert '"&lt;b&gt;" selected' not in unknown
     assert "selected>records" not in unknown.partition('name="index"')[2].partition("</select>")[0]
+
+
+def _body(page):
+    """The body of the form of POST /search."""
+    own = (
+        page.partition('data-method="POST" data-path="/search"')[2]
+        .partition("<textarea")[2]
+        .partition("</textarea>")[0]
+    )
+    return json.loads(unescape(own.partition(">")[2]))
+
+
+def _command(page):
+    """The command of the first endpoint."""
+    return unescape(page.partition('<pre class="curl">')[2].partition("</pre>")[0])
 
 
 def test_the_page_is_named_by_the_document_and_by_about(client, serving, built):
     document = client.get("/openapi.json").json()
     assert client.get(document["externalDocs"]["url"].removeprefix(".")).status_code == 200
     assert Parsed(client.get("/", params={"tab": "about"}).text).all("a", href="./api")
+    footer = client.get("/", params={"q": "bees", "where": "row = 1"}).text.partition("<footer>")[2]
+    assert 'href="./api?q=bees&amp;where=row+%3D+1">this search as an API call</a>' in footer
     assert "externalDocs" not in serving(built / "words").get("/openapi.json").json()
 
 
@@ -136,7 +167,8 @@ def _written(path, text):
 
 
 def box_of(page, method, path):
-    """The form of an operation, opened."""
+    """The form of an operation, opened, as is its endpoint."""
+    page.locator("details.endpoint", has=page.locator(f"[id='{path}']")).evaluate("box => { box.open = true; }")
     box = page.locator(f".try[data-method='{method}'][data-path='{path}']")
     if box.get_attribute("open") is None:
         box.locator("summary").click()
@@ -180,7 +212,9 @@ def test_every_example_is_answered_and_nothing_is_changed(look_at, server, built
 def test_an_answer_is_shown_as_the_server_wrote_it_in_lines(look_at, server):  # noqa: F811
     seen = look_at(server.url)
     page = seen.go("/api#/facets")
-    assert page.evaluate("document.querySelector(':target').id") == "/facets"
+    assert page.evaluate("document.querySelector('details.endpoint[open] :target').id") == "/facets"
+    page.locator(".contents a", has_text="/suggest").click()
+    assert page.evaluate("document.querySelector('details.endpoint[open] :target').id") == "/suggest"
     box = box_of(page, "GET", "/facets")
     box.get_by_role("button", name="Send").click()
     box.locator(SHOWN).wait_for()
@@ -257,6 +291,7 @@ def test_a_command_of_curl_is_the_same_request(look_at, server):  # noqa: F811
     box.locator("[name=index]").select_option("records")
     box.locator("[name=format]").select_option("json")
     (address,) = arguments(copied(page, box))
+    assert arguments(page.locator(".curl").first.inner_text().removesuffix("copy")) == [address]
     with urlopen(address) as reply:
         assert json.load(reply)["query"] == "it's $HOME & `bees` 50% ü#?"
     box = box_of(page, "POST", "/v1/completions")
@@ -299,7 +334,9 @@ def test_behind_a_proxy_with_a_prefix_and_with_a_token_that_no_command_has(look_
 @needs_browser
 @pytest.mark.oracle
 def test_without_a_script_a_form_leads_to_its_answer(look_at, server):  # noqa: F811
-    page = look_at(server.url, java_script_enabled=False).go("/api")
+    page = look_at(server.url, java_script_enabled=False).go("/api#/fill")
+    assert page.evaluate("document.querySelector('details.endpoint[open] :target').id") == "/fill"
+    assert arguments(page.locator(".curl").first.inner_text())[0].startswith(f"{server.url}/search?q=")
     assert not page.get_by_role("button", name="Send").is_visible()
     box_of(page, "POST", "/fill")
     assert page.locator(".try button:visible").count() == 0  # a body needs the script

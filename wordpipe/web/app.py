@@ -140,7 +140,8 @@ class Application:
     async def api(self, request: Request) -> Response:
         """Return the page of all endpoints, with a form for each."""
         Url(request)  # what cannot be read is refused
-        status, text = await self._page.api(dict(request.query_params), self._asker(request))
+        params, address = dict(request.query_params), str(request.base_url)
+        status, text = await self._page.api(params, self._asker(request), address)
         return _page_reply(text, status)
 
     async def mapped(self, request: Request) -> Response:

@@ -71,7 +71,7 @@ from wordpipe.web.together import pick_several
 
 T = TypeVar("T")
 
-GROUPS = ("Search", "Words", "Models", "Vectors and ranking", "Vector stores", "Assistants", "Server")
+GROUPS = ("Search", "Vectors and ranking", "Words", "Models", "Vector stores", "Assistants", "Server")
 """Endpoints that belong together, in the order in which people read them."""
 _OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z-]*)")  # of the command line, where a request has a parameter
 _MOST_INDEXES = 100  # that are asked as one
@@ -141,6 +141,7 @@ class Declared:
 
     path: str
     group: str  # one of `GROUPS`
+    place: int  # among those of its group: the lowest is read first, equal ones by path
     can: str
     answer: Answer | Schema | None
     methods: tuple[str, ...]
@@ -161,7 +162,8 @@ TABLE: list["type[Endpoint]"] = []
     kw_only_default=True, frozen_default=True, field_specifiers=(param, words_param, artifact_param, inline)
 )
 def endpoint(
-    path: str, *, group: str, answer: Answer | Schema | None = None, can: str = "", methods: Sequence[str] = ("GET", "POST"),
+    path: str, *, group: str, place: int = 9, answer: Answer | Schema | None = None, can: str = "",
+    methods: Sequence[str] = ("GET", "POST"),
     media: Sequence[str] = (), others: bool = False, made_once: bool = False,
     refuse: Callable[[WordpipeError | Refused], Response] | None = None, error: Answer | None = None,
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
@@ -185,6 +187,7 @@ def endpoint(
         made.declared = Declared(
             path,
             group,
+            place,
             can,
             answer,
             tuple(methods),

@@ -103,7 +103,15 @@ def tei_error(error: WordpipeError | Refused) -> Response:
     return json_reply({"error": said, "error_type": _TEI_KINDS.get(status, "Validation")}, status, headers)
 
 
-@endpoint("/v1/embeddings", group="Vectors and ranking", can="embed", answer=_EMBEDDINGS, methods=["POST"], others=True)
+@endpoint(
+    "/v1/embeddings",
+    group="Vectors and ranking",
+    place=1,
+    can="embed",
+    answer=_EMBEDDINGS,
+    methods=["POST"],
+    others=True,
+)
 class Embeddings(Endpoint):
     """Vectors of texts."""
 

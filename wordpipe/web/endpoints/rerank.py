@@ -121,7 +121,9 @@ def _ordered(scores_N: Any) -> list[tuple[int, float]]:
     return [(number, float(scores_N[number])) for number in np.argsort(-scores_N, kind="stable").tolist()]
 
 
-@endpoint("/v1/rerank", group="Vectors and ranking", can="rerank", answer=_RERANKED, methods=["POST"], others=True)
+@endpoint(
+    "/v1/rerank", group="Vectors and ranking", place=2, can="rerank", answer=_RERANKED, methods=["POST"], others=True
+)
 class Rerank(_Ranking):
     """Documents in the order of their likeness to a query, in the form of Jina and Cohere."""
 

@@ -184,7 +184,7 @@ def _format_param() -> Any:
     )
 
 
-@endpoint("/search", group="Search", can="search", answer=_OF_SEARCH, media=[LINES, CSV])
+@endpoint("/search", group="Search", place=1, can="search", answer=_OF_SEARCH, media=[LINES, CSV])
 class Search(WithTable):
     """The hits of a query in an index or words."""
 
@@ -267,7 +267,7 @@ class Search(WithTable):
         return csv_reply(table.header + "".join(table.lines(one.query, one.hits) for one in results))
 
 
-@endpoint("/similar", group="Search", can="similar", answer=_RESULT, media=[LINES, CSV])
+@endpoint("/similar", group="Search", place=2, can="similar", answer=_RESULT, media=[LINES, CSV])
 class Similar(WithTable, OfOneRow):
     """The rows nearest to a row."""
 
@@ -299,7 +299,7 @@ class Similar(WithTable, OfOneRow):
         return found.reply(at, self.k, self.format, page)
 
 
-@endpoint("/neighbours", group="Words", can="neighbours", answer=_NEIGHBOURS)
+@endpoint("/neighbours", group="Words", place=1, can="neighbours", answer=_NEIGHBOURS)
 class Neighbours(Endpoint):
     """The words nearest to a word."""
 
@@ -318,7 +318,7 @@ class Neighbours(Endpoint):
         return [{"word": one.word, "neighbours": found} for one, found in zip(items, near, strict=True)]
 
 
-@endpoint("/facets", group="Search", can="search", answer=_FACETS)
+@endpoint("/facets", group="Search", place=5, can="search", answer=_FACETS)
 class FacetsOf(Endpoint):
     """The fields of an index's rows, with the number of rows for each value."""
 

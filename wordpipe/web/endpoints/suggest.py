@@ -16,7 +16,7 @@ _SUGGESTIONS = Answer("Suggestions", fields({
 }))  # fmt: skip
 
 
-@endpoint("/suggest", group="Search", can="search", answer=_SUGGESTIONS)
+@endpoint("/suggest", group="Search", place=4, can="search", answer=_SUGGESTIONS)
 class Suggest(Endpoint):
     """Words of the texts that the last word of an unfinished query may become, the most frequent first; or queries."""
 

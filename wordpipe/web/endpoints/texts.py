@@ -132,7 +132,7 @@ class OfOneRow(Endpoint):
         raise UnknownRow(404, f"no record has this id; got {self.id[:80]}; the indexes are {', '.join(able)}")
 
 
-@endpoint("/text", group="Search", can="search", answer=_TEXT)
+@endpoint("/text", group="Search", place=3, can="search", answer=_TEXT)
 class TextOf(OfOneRow):
     """The text of one row of an index, with its fields and its neighbours in the same document."""
 

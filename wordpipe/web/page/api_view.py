@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from wordpipe.web.page.parts import Inner, Markup, prose, tag
+from wordpipe.web.page.parts import Inner, Markup, prose, tag, url
 
 _JSON = "application/json"
 _STREAM = "text/event-stream"
-_ASKED = "/search"  # whose forms ask the question of the page
 _MOST_WHOLE = 1 << 53  # a larger bound says no more than that there is one
 _AT_THE_END = {"errors": "Errors", "forms": "Forms of answers"}
 _PLACES = {"query": "URL", "path": "path", "header": "header"}
@@ -24,28 +23,39 @@ _KINDS = {
 }  # fmt: skip
 
 
-def api_view(document: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
+def api_view(document: Mapping[str, Any], asked: Mapping[str, Mapping[str, str]], index: str, address: str) -> Markup:
     """Return the HTML of all endpoints of an OpenAPI document, in their groups, with a list of contents.
 
-    The forms ask the index, and that of `/search` the question, of the URL's `params`.
+    All endpoints but the first that can answer are folded.
+
+    Args:
+        document: what is shown.
+        asked: what forms and commands ask, by the path of the endpoint.
+        index: that all others ask.
+        address: of the server, to which the commands go.
     """
+    needs_token, paths = "security" in document, document["paths"]
+    opened = next(path for path, item in paths.items() if _first(item).get("x-artifacts") != [])
     groups = {
-        one["name"]: {path: item for path, item in sorted(document["paths"].items()) if _group_of(item) == one["name"]}
+        one["name"]: [path for path, item in paths.items() if _first(item)["tags"] == [one["name"]]]
         for one in document["tags"]
     }
     contents = [
-        tag("li", tag("a", name, href=f"#{_slug(name)}"), tag("ul", [tag("li", _link(path)) for path in paths]))
-        for name, paths in groups.items()
+        tag("li", tag("a", name, href=f"#{_slug(name)}"), tag("ul", [tag("li", _link(path)) for path in own]))
+        for name, own in groups.items()
     ]
-    sections = [
-        tag(
-            "section", tag("h2", name),
-            [_endpoint(path, item, params) for path, item in paths.items()], id=_slug(name),
-        )
-        for name, paths in groups.items()
-    ]  # fmt: skip
+
+    def shown(path: str) -> Markup:
+        own = asked.get(path, {"index": index})
+        curl = _curl(path, paths[path], own, address, needs_token=needs_token)
+        return _endpoint(path, paths[path], own, curl, is_open=path == opened)
+
+    sections = [tag("section", tag("h2", name), list(map(shown, own)), id=_slug(name)) for name, own in groups.items()]
     forms = [
-        tag("section", tag("h3", name), tag("pre", list(_form(schema)), tabindex="0", role="region", aria_label=name), id=name)
+        tag(
+            "details", tag("summary", tag("h3", name)),
+            tag("pre", list(_form(schema)), tabindex="0", role="region", aria_label=name, id=name),
+        )
         for name, schema in sorted(document["components"]["schemas"].items())
     ]  # fmt: skip
     contents += [tag("li", tag("a", name, href=f"#{place}")) for place, name in _AT_THE_END.items()]
@@ -53,7 +63,6 @@ def api_view(document: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
     sections.append(tag("section", tag("h2", "Errors"), errors, id="errors"))
     hint = tag("p", "A field with ? may be missing.", class_="hint")
     sections.append(tag("section", tag("h2", "Forms of answers"), hint, forms, id="forms"))
-    needs_token = "security" in document
     return tag(
         "div", tag("nav", tag("ul", contents), class_="contents", aria_label="Endpoints"),
         tag("div", tag("h1", "HTTP API"), _lead(needs_token=needs_token), sections),
@@ -72,9 +81,10 @@ def _lead(*, needs_token: bool) -> Inner:
     ]
 
 
-def _group_of(item: Mapping[str, Any]) -> str:
-    """Return the group of an endpoint on the API's page."""
-    return str(next(iter(item.values()))["tags"][0])
+def _first(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the operation of an endpoint's first method, which says what holds for all of its methods."""
+    first: Mapping[str, Any] = next(iter(item.values()))
+    return first
 
 
 def _slug(name: str) -> str:
@@ -91,31 +101,29 @@ def _link(path: str) -> Markup:
     return tag("a", tag("code", path), href=f"#{quote(path)}")
 
 
-def _endpoint(path: str, item: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
-    """Return the section of one endpoint of the API: what it is for, its parameters, a form for each method, its answers."""
-    first = next(iter(item.values()))
+def _endpoint(path: str, item: Mapping[str, Any], asked: Mapping[str, str], curl: str, *, is_open: bool) -> Markup:
+    """Return one endpoint of the API: what it is for, a command, its parameters, its answers, a form for each method."""
+    first = _first(item)
     methods = [tag("span", method.upper(), class_="method") for method in item]
     able = first.get("x-artifacts")
-    answered = (
-        None
-        if able is None
-        else f"Answered by: {', '.join(able)}."
-        if able
-        else "No artifact of this server can answer."
-    )
+    answered = tag("p", tag("bdi", f"Answered by: {', '.join(able)}."), class_="hint") if able else None
+    unable = " No artifact of this server can answer." if able == [] else None
     known = _parameters(item)
     listed = tag("dl", [_described(one) for one in known.values()], class_="params") if known else None
     tries = [
         tag(
-            "details", tag("summary", f"Try {method.upper()} {path}"), _try(method, path, operation, params), class_="try",
+            "details", tag("summary", f"Try {method.upper()} {path}"), _try(method, path, operation, asked), class_="try",
             data_method=method.upper(), data_path=path,
         )
         for method, operation in item.items()
     ]  # fmt: skip
     return tag(
-        "section", tag("h3", [[one, " "] for one in methods], _link(path)), tag("p", _coded(first["summary"])),
-        answered and tag("p", tag("bdi", answered), class_="hint"), listed or tag("p", "It has no parameters.", class_="hint"),
-        _answers(first), tries, id=path, class_="endpoint",
+        "details",
+        tag("summary", tag("h3", [[one, " "] for one in methods], tag("code", path)),
+            tag("span", _coded(first["summary"]), unable)),
+        tag("section", answered, tag("pre", prose(curl), class_="curl"), tries,
+            listed or tag("p", "It has no parameters.", class_="hint"), _answers(first), id=path),
+        class_="endpoint", open=is_open,
     )  # fmt: skip
 
 
@@ -310,23 +318,58 @@ def _form(schema: Mapping[str, Any], indent: str = "") -> Iterator[Markup]:
         yield prose(kind_of(schema))
 
 
-# ---- forms that try an endpoint
+# ---- commands, and forms that try an endpoint
 
 
-def _try(method: str, path: str, operation: Mapping[str, Any], params: Mapping[str, str]) -> Markup:
-    """Return the form that sends a request to an endpoint of the API, filled with examples and with what the URL asks.
+def _curl(path: str, item: Mapping[str, Any], asked: Mapping[str, str], address: str, *, needs_token: bool) -> str:
+    """Return the command that asks an endpoint of the API what the form of its first method does; `api.js` does the same."""
+    operation = _first(item)
+    for one in operation["parameters"]:
+        path = path.replace(f"{{{one['name']}}}", quote(_value(one, asked), safe=""))
+    query = {one["name"]: _value(one, asked) for one in operation["parameters"] if one["in"] == "query"}
+    parts = ["curl", _quoted(url(f"{address}{path[1:]}", **query))]
+    if needs_token:
+        parts.append('--header "Authorization: Bearer $TOKEN"')
+    if body := _body(operation, asked):
+        parts += ["--header 'Content-Type: application/json'", f"--data-raw {_quoted(body)}"]
+    return " ".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return a text of the API's page as one word for a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _body(operation: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+    """Return an example of a body for an endpoint of the API, with what is `asked`; empty where it takes none."""
+    if "requestBody" not in operation:
+        return ""
+    of_body = operation["requestBody"]["content"][_JSON]
+    own = {}
+    for name, schema in of_body["schema"]["properties"].items():
+        if (one := asked.get(name)) and one in schema.get("examples", [one]):
+            kind = kind_of(schema)
+            own[name] = one == "1" if kind == "true or false" else one if kind.startswith("text") else _read(one)
+    return json.dumps(of_body["example"] | own, ensure_ascii=False, indent=2)
+
+
+def _read(text: str) -> Any:
+    """Return a value of a URL as a body of the API has it; what is no JSON stays as it is, for the server to refuse."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _try(method: str, path: str, operation: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+    """Return the form that sends a request to an endpoint of the API, filled with examples and with what is `asked`.
 
     A form that cannot be sent without a script has no button before the script has made one.
     """
-    asked = {name: params[name] for name in ("index", *(["q"] if path == _ASKED else [])) if params.get(name)}
-    fields = [_field(one, asked.get(one["name"])) for one in operation["parameters"]]
+    fields = [_field(one, asked) for one in operation["parameters"]]
     is_plain = method == "get" and "{" not in path
     body = list[Inner]()
-    if "requestBody" in operation:
-        of_body = operation["requestBody"]["content"][_JSON]
-        known = of_body["schema"]["properties"]
-        own = {name: one for name, one in asked.items() if name in known and one in known[name].get("examples", [one])}
-        example = json.dumps(of_body["example"] | own, ensure_ascii=False, indent=2)
+    if example := _body(operation, asked):
         area = tag("textarea", prose(example), rows=example.count("\n") + 2, spellcheck="false", data_in="body")
         body = [tag("label", tag("span", "body, as JSON"), area, class_="wide")]
         if _STREAM in operation["responses"]["200"]["content"]:
@@ -340,13 +383,22 @@ def _try(method: str, path: str, operation: Mapping[str, Any], params: Mapping[s
     )  # fmt: skip
 
 
-def _field(one: Mapping[str, Any], asked: str | None) -> Markup:
-    """Return the field of a form for a parameter of the API in a URL or path, filled with `asked` or its example."""
-    schema = _schema_of(one)
-    holder = one if "schema" in one else one["content"][_JSON]
-    names = list(holder.get("examples", ()))
-    value = str(holder.get("example", names[0] if names and one["required"] else ""))
-    value = asked if asked and (not names or asked in names) else value
+def _examples(one: Mapping[str, Any]) -> list[str]:
+    """Return the values that a parameter of the API may have where it names an artifact."""
+    return list((one if "schema" in one else one["content"][_JSON]).get("examples", ()))
+
+
+def _value(one: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+    """Return what is filled in for a parameter of the API in a URL or path: what is `asked`, or its example."""
+    holder, names, own = one if "schema" in one else one["content"][_JSON], _examples(one), asked.get(one["name"])
+    if own and (not names or own in names):
+        return {"1": "true", "0": "false"}.get(own, own) if _schema_of(one).get("type") == "boolean" else own
+    return str(holder.get("example", names[0] if names and one["required"] else ""))
+
+
+def _field(one: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+    """Return the field of a form for a parameter of the API in a URL or path."""
+    schema, names, value = _schema_of(one), _examples(one), _value(one, asked)
     facts: dict[str, Any] = {"name": one["name"], "data_in": one["in"]}
     choices: Sequence[str] = names or list(map(_written, schema.get("enum", ())))
     if schema.get("type") == "boolean":

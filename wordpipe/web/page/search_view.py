@@ -124,14 +124,11 @@ async def _hits(
     k = params.get("k") or str(K)
     given = {"index": index, "k": k, "format": "json", **narrowed}
     path, liked = "/search", params.get("similar_id") or params.get("similar")
-    per_document = "1" if params.get("docs") == "1" else "0"
     if liked:
+        per_document = "1" if params.get("docs") == "1" else "0"
         path, mix = "/similar", {"id" if params.get("similar_id") else "row": liked, "per_document": per_document}
     else:
-        ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
-        order = {"sort": params["sort"]} if params.get("sort") else ranked
-        mix = {"passage": str(PASSAGE), "per_document": per_document, **order, "q": asked}
-        mix["prefix"] = "1" if asked and params.get("prefix") == "1" else "0"
+        mix = {"passage": str(PASSAGE), **question_of(params)}
     status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
@@ -310,6 +307,15 @@ def mixed(mix: str) -> dict[str, str]:
     if share in (0, 10):
         return {"mode": "dense" if share else "lexical"}
     return {"mode": "hybrid", "weight": str(share / 10)}
+
+
+def question_of(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of `/search` for the question, order and weights of the search view's address."""
+    asked = params.get("q", "").strip()
+    ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
+    found = {"sort": params["sort"]} if params.get("sort") else ranked
+    found |= {"per_document": "1"} if params.get("docs") == "1" else {}
+    return {**found, "q": asked, **({"prefix": "1"} if asked and params.get("prefix") == "1" else {})}
 
 
 def _weighed(params: Mapping[str, str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ from wordpipe.web.page.parts import (
     url,
 )
 from wordpipe.web.page.reading_view import reading_view
-from wordpipe.web.page.search_view import made_of, search_view
+from wordpipe.web.page.search_view import made_of, question_of, search_view
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -87,18 +87,22 @@ async def reading(record_id: str, params: Mapping[str, str], ask: Ask, root: str
     return status, frame("text", about, view, params, title=title, root=root, row=row)
 
 
-async def api(params: Mapping[str, str], ask: Ask) -> tuple[int, str]:
+async def api(params: Mapping[str, str], ask: Ask, address: str) -> tuple[int, str]:
     """Return the status and the HTML of `/api`, the page of all endpoints.
 
     Args:
-        params: of the URL: what the menu keeps; the forms ask its index, and its question.
+        params: of the URL: what the menu keeps; the forms ask its index, and that of `/search` all that it asks.
         ask: gives the JSON of the endpoints.
+        address: of the server, as it was asked, for commands.
     """
     status, about = await ask("/about", {})
     _, document = await ask("/openapi.json", {})
     if status != 200:
         return status, frame("about", None, _UNKNOWN, params)
-    return 200, frame("api", about, api_view(document, params), params, title="HTTP API")
+    own = {name: params.get(name, "") for name in ("index", "where", "f")}
+    asked = {"/search": {**own, **question_of(params)}, "/facets": own}
+    view = api_view(document, asked, own["index"], address)
+    return 200, frame("api", about, view, params, title="HTTP API")
 
 
 async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
@@ -148,6 +152,8 @@ def frame(
     entries = menu(about, params, tab=tab, root=root, row=row) if about else []
     links = [tag("a", label, href=href, aria_current="page" if one == tab else None) for one, label, href in entries]
     version = about["version"] if about else ""
+    label = "this search as an API call" if tab == "search" else "API for programs"
+    to_api = tag("a", label, href=url(f"{root}api", **kept_of(params)))
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", whole),
@@ -160,7 +166,7 @@ def frame(
         tag("header", tag("a", "wordpipe", href=root, class_="name"), tag("nav", links, aria_label="Views")),
         tag("main", tag("h1", TABS[tab], class_="unseen") if tab in TABS else None, view, id="main", class_=f"view-{tab}",
             data_hints=json.dumps(HINTS)),
-        tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server")),
+        tag("footer", tag("p", f"wordpipe {version} · this page connects only to this server · ", to_api)),
     )  # fmt: skip
     return f"<!doctype html>{tag('html', head, body, lang='en')}"
 

@@ -9,7 +9,27 @@ const HEADERS = ["Content-Type", "Content-Encoding", "Wordpipe-Remarks", "Retry-
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/gs; // of JSON
 
 export function tryOut(view) {
-  for (const box of view.querySelectorAll(".try")) prepare(box, view.dataset.token !== undefined);
+  const needsToken = view.dataset.token !== undefined;
+  for (const box of view.querySelectorAll(".try")) prepare(box, needsToken);
+  for (const endpoint of view.querySelectorAll(".endpoint")) addCommand(endpoint.querySelector(".curl"), endpoint.querySelector(".try"), needsToken);
+  addEventListener("hashchange", () => unfold(view));
+  unfold(view);
+}
+
+// The command of an endpoint is that of its first form, and changes with it.
+function addCommand(line, box, needsToken) {
+  const button = make("button", {type: "button", class: "copy", onclick: () => copy(button, command(requestOf(box), needsToken))}, "copy");
+  const write = () => line.replaceChildren(shown(command(requestOf(box), needsToken), MOST), " ", button);
+  box.addEventListener("input", write);
+  write();
+}
+
+// What an address names is shown, though it is folded.
+function unfold(view) {
+  const folded = view.querySelector(":target")?.closest("details");
+  if (!folded) return;
+  folded.open = true;
+  folded.scrollIntoView();
 }
 
 // A form has its fields as properties, so that one named `after` hides a method of the form: the box around it is asked instead.

@@ -174,7 +174,7 @@ function search(view) {
     chips.replaceChildren(...drawChips(state, {choose, condition: (where) => change({where})}));
     if (hadChip) (chips.querySelector("button") ?? field).focus();
     // the other tabs keep the question, so that one comes back to it
-    for (const link of document.querySelectorAll("header nav a")) {
+    for (const link of document.querySelectorAll("header nav a, footer a")) {
       const [path, query] = link.getAttribute("href").split("?"), own = new URLSearchParams(query), given = new URLSearchParams(state.q ? {q: state.q} : {});
       if (!path.includes("map/")) for (const [name, value] of new URLSearchParams(url({...state, similar: "", k: K}, only).split("?")[1])) given.set(name, value);
       for (const name of ["tab", "index"]) if (own.has(name)) given.set(name, own.get(name));
