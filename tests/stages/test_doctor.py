@@ -68,11 +68,17 @@ def test_the_screen_shows_before_and_after(sick):
     cosine = next(line for line in lines if "mean cosine" in line)
     assert re.fullmatch(r" *mean cosine of two texts +sick 0\.\d\d +-?0\.0\d +-0\.1 to 0\.1 *", cosine)
     assert "sick     all texts have very similar vectors, so a high score means little" in lines
+    assert (
+        "mean cosine of two texts: how alike two unrelated texts are: best is 0; at 1 all vectors are the same" in lines
+    )
     assert lines[-2].endswith(
         ' 0 problems with --transform centre (in wordpipe.toml: transform = "centre" in the embed stage):'
     )
     assert lines[-1] == f"  {doctor(sick)['mend']['command']}"
     code, shown, _ = asked(str(sick), "--json")
+    meanings = json.loads(shown)["meanings"]
+    assert meanings.keys() == {one.name for one in NORMS}
+    assert meanings["orphans"]["healthy"] == "up to 20%"
     assert json.loads(shown)["spaces"].keys() == {"none", "centre", "remove-components", "whiten"}
 
 
@@ -192,11 +198,13 @@ def test_vectors_that_find_are_healthy(finding):
             apart, low, high = finds["measured"]["above_words"][mode]
             assert figures[1] == f"{apart:+.3f} ({low:+.3f} to {high:+.3f})"
             assert low <= apart <= high
-    assert [line.strip() for line in shown[at + 7 : at + 9]] == [
+    assert [line.strip() for line in shown[at + 7 : at + 11]] == [
+        "nDCG@10: 1 if every text is found first, 0 if none is among the first 10;",
+        "above words: how much more than in the first line, with a 95 % interval",
         "healthy  vectors find as much as words, or more",
         "(too optimistic, because the vectors were trained on pairs of this kind)",
     ]
-    assert max(map(len, shown[at : at + 9])) <= 90
+    assert max(map(len, shown[at : at + 11])) <= 90
 
 
 @pytest.mark.slow

@@ -146,6 +146,7 @@ def test_doctor_finds_what_the_command_finds(client, built):
     reply = client.get("/doctor", params={"artifact": "words"}).json()
     found = wordpipe.doctor(built / "words", sample=reply["sample"])
     assert reply["metrics"] == found["metrics"]
+    assert reply["meanings"] == found["meanings"]
     ill = {one["name"] for one in found["verdicts"]["none"] if one["state"] != "healthy"}
     assert {one["name"] for one in reply["findings"]} == ill
     assert all(one["says"] and one["mend"] for one in reply["findings"])
@@ -159,7 +160,7 @@ def test_what_takes_long_is_not_waited_for_and_goes_on(serving, built, monkeypat
     def slow(artifact, **_):
         begun.append(artifact.digest)
         assert goes_on.wait(30)
-        return {"kind": "words", "metrics": {}, "findings": []}
+        return {"kind": "words", "metrics": {}, "meanings": {}, "findings": []}
 
     monkeypatch.setattr(examine, "doctor_of", slow)
     monkeypatch.setattr(endpoint, "PATIENCE_S", 0.05)

@@ -699,7 +699,9 @@ def test_findings_of_doctor(client):
     assert any("doctor=words" in one.get("href", "") for one in get(client, tab="about").all("a"))
     page = get(client, tab="about", doctor="words")
     assert page.all("div", id="doctor")
-    assert "wordpipe doctor" in page.text
+    assert "wordpipe doctor words" in page.text
+    assert "mean cosine of two words" in page.text  # each figure in words, and what is healthy
+    assert re.search(r"best is 0; at 1 all vectors are the same; healthy: -0\.1 to 0\.1", page.text)
     assert "next: " in page.text
     assert not get(client, tab="about", doctor="nonsense").all("div", id="doctor")
     assert get(client, tab="about", doctor="colours").all("div", role="alert")
@@ -750,6 +752,12 @@ def test_about_says_in_sentences_what_is_served_and_folds_the_rest(client):
     for technical in ("digest", "device", "recall", "versions opened", "seed"):
         assert technical not in said
         assert technical in details
+    assert "1 is all; at least 0.95 was asked for" in details
+    assert "share of the 10 nearest vectors that the search must find" in details  # of a setting
+    for one in client.get("/about").json()["artifacts"]:  # the folders of the server are its own
+        assert one["path"].startswith("/")
+        assert one["path"].rpartition("/")[0] not in page
+    assert "<bdi>under 1 s</bdi>" in page
     words = re.sub("<[^>]+>", "", page.partition(">words</bdi>")[2].partition("<details>")[0])
     assert re.search(r"[\d,]+ words; words that are used in similar ways are near each other\. Learned from", words)
     assert "A model that fills gaps in texts" in page

@@ -71,6 +71,7 @@ class Norm(NamedTuple):
     weak: float
     sick: float
     healthy: str  # what is healthy, as it is shown
+    means: str  # what the figure says of a space
     says: tuple[str, str]  # what being weak or sick means for a search
 
     def state(self, figures: Figures) -> int:
@@ -81,23 +82,28 @@ class Norm(NamedTuple):
 
 
 NORMS = (
-    Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "-0.1 to 0.1", (
+    Norm("mean_cosine", "mean cosine of two texts", 0.1, 0.3, "-0.1 to 0.1",
+        "how alike two unrelated texts are: best is 0; at 1 all vectors are the same", (
         "even unrelated texts have a cosine above 0, because all vectors have similar directions",
         "all texts have very similar vectors, so a high score means little",
     )),
-    Norm("effective_rank", "directions in use", -0.15, -0.05, "15% or more", (
+    Norm("effective_rank", "directions in use", -0.15, -0.05, "15% or more",
+        "over how many of the directions that they have the vectors are spread: the more, the better", (
         "the vectors use only a few of their directions",
         "the vectors use almost none of their directions",
     )),
-    Norm("hub_skew", "hubs (skewness)", 3.0, 6.0, "up to 3", (
+    Norm("hub_skew", "hubs (skewness)", 3.0, 6.0, "up to 3",
+        "how often the same few texts are among the 10 nearest of others: best is 0", (
         "some texts are neighbours of very many other texts",
         "a few texts would be among the results of nearly every search",
     )),
-    Norm("orphans", "texts near no other text", 0.2, 0.4, "up to 20%", (
+    Norm("orphans", "texts near no other text", 0.2, 0.4, "up to 20%",
+        "the share of texts that are not among the 10 nearest of any other text: best is 0", (
         "many texts are not among the 10 nearest of any other text",
         "a search would almost never find a large part of the texts",
     )),
-    Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%", (
+    Norm("twins", "texts with a twin", 0.05, 0.3, "up to 5%",
+        "the share of texts with nearly the same vector as another text (cosine 0.99 or more): best is 0", (
         "some texts have nearly the same vector as another text (cosine 0.99 or more)",
         "a large part of the texts have nearly the same vector as another text (cosine 0.99 or more)",
     )),
@@ -119,15 +125,16 @@ def doctor(
 
     Returns:
         Of a model: path, kind, architecture, task (of a head), data, split, objective, counts, metrics (loss, None of an
-        ELECTRA, unigram_entropy), layers (of each: stack, layer, moved: how far its matrices are from where training began,
-        dead_units: share of its feed-forward), embedding_moved, start (fresh, a model, or "" where it is not known), findings
+        ELECTRA, unigram_entropy), meanings (figure → what, means, healthy: in words), layers (of each: stack, layer, moved:
+        how far its matrices are from where training began, dead_units: share of its feed-forward), embedding_moved, start
+        (fresh, a model, or "" where it is not known), findings
         (list of name, state, says, mend).
 
         Of vectors: path, kind, dim, counts, neighbours (K of hubness), transform (what the vectors went through already),
         spaces (transform → `Figures`), verdicts (transform → list of name, state, says), mend (transform and command; None
         for a space that needs none, and where only more training helps), worse (transform, dense and dense_after, the
         nDCG@10 of the vectors without and with it: what would mend the figures and finds less; else None), metrics (the
-        figures as they are), and, of texts, finds: what `_finds` gives.
+        figures as they are), meanings (figure → what, means, healthy: in words), and, of texts, finds: what `_finds` gives.
 
     Raises:
         ConfigError: a sample too small to evaluate, or data for vectors.
@@ -185,7 +192,10 @@ def _examine_vectors(artifact: Artifact, path: str, sample: int, run: RunOptions
     found = {
         "path": path, "kind": artifact.kind, "dim": drawn_ND.shape[1], "counts": counts, "neighbours": _NEIGHBOURS,
         "transform": transform, "spaces": spaces, "verdicts": {kind: rate(figures) for kind, figures in spaces.items()},
-        "mend": mend, "worse": worse, "metrics": spaces["none"], **({"finds": finds} if has_texts else {}),
+        "mend": mend, "worse": worse, "metrics": spaces["none"],
+        "meanings": {one.name: {"what": _named(one.what, artifact.kind), "means": _named(one.means, artifact.kind),
+                                "healthy": one.healthy} for one in NORMS},
+        **({"finds": finds} if has_texts else {}),
     }  # fmt: skip
     through = [] if transform in (None, "none") else [f"--transform {transform} was already applied to these vectors"]
     return Evaluation(found, parts=[*_parts(found)], remarks=through)
@@ -216,15 +226,20 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
         {"name": name, "state": "sick", "says": f"{n:,} {says}", "mend": "make the vectors again"}
         for name, says in broken.items() if (n := found["counts"][name])
     ]  # fmt: skip
-    for one in verdicts:
-        if one["state"] != "healthy":
-            says = one["says"].replace("text", "word") if found["kind"] == "words" else one["says"]
-            findings.append({**one, "says": says, "mend": step})
+    findings += [
+        {**one, "says": _named(one["says"], found["kind"]), "mend": step}
+        for one in verdicts if one["state"] != "healthy"
+    ]  # fmt: skip
     finds = found.get("finds")
     if finds is not None and finds["state"] != "healthy":
         step = finds["mend"] or f"{more} may help"
         findings.append({"name": "finds", "state": finds["state"], "says": finds["says"], "mend": step})
     return sorted(findings, key=lambda one: ("sick", "weak", "unknown").index(one["state"]))
+
+
+def _named(what: str, kind: str) -> str:
+    """Return words of `doctor` on texts as words on words, where the artifact has these."""
+    return what.replace("text", "word") if kind == "words" else what
 
 
 def _is_model(path: Path) -> bool:
@@ -433,22 +448,19 @@ def _rate_finds(ndcg_at_10: Mapping[str, float]) -> tuple[str, str]:
 
 def _parts(found: Mapping[str, Any]) -> Iterator[Part]:
     """Return what `doctor` prints: a table of the figures, what is not healthy, what is found, what to do."""
-    spaces, states = found["spaces"], found["verdicts"]
-
-    def named(what: str) -> str:
-        return what.replace("text", "word") if found["kind"] == "words" else what
-
+    spaces, states, meanings = found["spaces"], found["verdicts"], found["meanings"]
     yield _counted(found)
     kinds = {"no transform": "none", **({} if found["mend"] is None else {(best := found["mend"]["transform"]): best})}
     rows = [
         (
-            named(norm.what),
+            meanings[norm.name]["what"],
             [*(_cell(norm.name, spaces[kind], states[kind][at]["state"]) for kind in kinds.values()), norm.healthy],
         )
         for at, norm in enumerate(NORMS)
     ]
     yield Table([*kinds, "healthy"], rows)
-    yield from (f"{one['state']:<8} {named(one['says'])}" for one in states["none"] if one["says"])
+    yield from (f"{one['what']}: {one['means']}" for one in meanings.values())
+    yield from (f"{one['state']:<8} {_named(one['says'], found['kind'])}" for one in states["none"] if one["says"])
     if "finds" in found:
         yield from _found(found["finds"], found["counts"]["rows"])
     yield from _next_steps(found)
@@ -486,6 +498,8 @@ def _found(finds: Mapping[str, Any], rows: int) -> Iterator[str]:
     among = f", among {finds['rows']:,} of {rows:,} texts" if finds["rows"] < rows else ""
     yield f"search   tested with {measured['queries']:,} queries ({QUERIES_MEASURED[measured['by']]}){among}:"
     yield from (f"{_GAP}{line}" for line in lines_of_parts(finds))
+    yield f"{_GAP}nDCG@10: 1 if every text is found first, 0 if none is among the first 10;"
+    yield f"{_GAP}above words: how much more than in the first line, with a 95 % interval"
     yield f"{finds['state']:<8} {finds['says']}"
     if finds["trained"] and finds["state"] == "healthy":
         yield f"{_GAP}(too optimistic, because the vectors were trained on pairs of this kind)"

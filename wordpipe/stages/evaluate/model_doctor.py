@@ -34,6 +34,12 @@ _DEAD_SHARE = 0.2  # of a layer's units
 _STILL = 0.02  # distance of a layer's weights from where they began, as a share of their length
 _LEARNED = 0.05  # of the loss of frequencies: a model that is no better by so much knows nothing else
 _FEW_STEPS = 1000
+_MEANINGS = {
+    "loss": {"what": "loss", "means": "how badly the model guesses held-out tokens, in nats for each: lower is better",
+             "healthy": "well below that of token frequencies alone"},
+    "unigram_entropy": {"what": "loss by frequencies",
+                        "means": "the loss of a model that knows only token frequencies", "healthy": ""},
+}  # fmt: skip
 _GAP = " " * 9  # below a state
 _STARTS = {"fresh": "the random weights before training", "": ""}
 
@@ -56,7 +62,7 @@ def examine_model(model: Inspected, *, data: SourceLike | None, sample: int, run
                 {"stack": stack, "layer": layer, "moved": moved.get(f"{stack}.{layer}"), "dead_units": share}
                 for (stack, layer), share in sorted(units.items(), key=lambda one: (one[0][0] != "encoder", one[0]))
             ],
-            "embedding_moved": moved.get("embedding"), "start": start,
+            "embedding_moved": moved.get("embedding"), "start": start, "meanings": _MEANINGS,
         }  # fmt: skip
     found["findings"] = [*findings(found)]
     return Evaluation(found, parts=[*_parts(found, "" if text.no_loss is None else text.no_loss.what)])
@@ -116,8 +122,12 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
         f"{counted(counts['targets'], found['objective'])} of {found['data']}"
         + ("" if found["split"] is None else f", {found['split']}")
     )
-    knowing = "" if entropy is None else f"  (loss of a model that knows only token frequencies: {entropy:.3f})"
-    yield f"loss     not measured: {no_loss}" if no_loss else f"loss     {found['metrics']['loss']:.3f}{knowing}"
+    knowing = "" if entropy is None else f"; a model that knows only token frequencies has {entropy:.3f}"
+    yield (
+        f"loss     not measured: {no_loss}"
+        if no_loss
+        else f"loss     {found['metrics']['loss']:.3f} (lower is better{knowing})"
+    )
     if counts["left_out"]:
         yield f"{_GAP}{counted(counts['left_out'], 'records')} with labels that the model does not know were left out"
     # a row for each layer
@@ -131,7 +141,9 @@ def _parts(found: Mapping[str, Any], no_loss: str) -> Iterator[Part]:
     yield Table(("moved" if start in _STARTS else "moved from start", "dead units"), rows, "layer")
     if start:
         said = _STARTS.get(start, f"the weights of {start}")
-        yield f"moved    = distance from {said}, divided by the norm of those weights"
+        yield f"moved    = distance from {said}, divided by the norm of those weights; healthy: {_STILL:.0%} or more"
+    dead = "share of feed-forward units that give the same output for every token"
+    yield f"dead units = {dead}; healthy: up to {_DEAD_SHARE:.0%}"
     # what is not healthy
     for one in found["findings"]:
         yield f"{one['state']:<8} {one['says']}"

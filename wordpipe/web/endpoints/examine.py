@@ -54,7 +54,8 @@ _WORD_MAP = Answer("WordMap", fields({
     "points": listing(fields({"word": TEXT, "count": WHOLE, "x": NUMBER, "y": NUMBER, "group": WHOLE})),
 }))  # fmt: skip
 _EXAMINED = Answer("Examined", fields({
-    "artifact": TEXT, "digest": TEXT, "kind": TEXT, "sample": WHOLE, "metrics": MAP, "command": TEXT,
+    "artifact": TEXT, "digest": TEXT, "kind": TEXT, "sample": WHOLE, "metrics": MAP, "meanings": MAP,
+    "command": TEXT,
     "findings": listing(fields({
         "name": TEXT, "state": {"enum": ["sick", "weak", "unknown", "healthy"]}, "says": TEXT, "mend": TEXT,
     })),
@@ -186,7 +187,7 @@ class Doctor(Endpoint):
         command = f"wordpipe doctor {shlex.quote(str(at.served.path))}"
         found = doctor_of(at.opened.artifact, sample=_SAMPLE, run=_bounded(at, command))
         about = {"sample": _SAMPLE, "command": command}
-        return [about | {name: found[name] for name in ("kind", "metrics", "findings")} for _ in items]
+        return [about | {name: found[name] for name in ("kind", "metrics", "meanings", "findings")} for _ in items]
 
 
 def _bounded(at: At, command: str) -> RunOptions:

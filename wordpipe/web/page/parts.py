@@ -27,6 +27,7 @@ _LONGEST = 2_000  # characters of a text within an element
 _BLANK = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u00ad\u200b\u2060\ufeff"
 _UNSEEN_SPACE = re.compile(rf"^[{_BLANK}]+|[{_BLANK}]+$|[{_BLANK}]{{2,}}|(?![ \u3000])[{_BLANK}]")  # as in dom.js
 _SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"}
+_FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\"`,;]+/)+(?=[^\s/])")  # of an absolute path
 _EMPTY = "“” (empty)"  # a text without a letter
 HINTS = {
     "search by words, with mode=lexical": "move the slider to exact words, or choose auto",
@@ -217,6 +218,27 @@ def text_form(
     )  # fmt: skip
 
 
+def without_folders(text: str) -> str:
+    """Return a text for a page without the folders of absolute paths, which are the server's own.
+
+    >>> without_folders("wordpipe embed MODEL CORPUS -o /srv/data/run/index"), without_folders("run/index and/or https://a.org/b/c")
+    ('wordpipe embed MODEL CORPUS -o index', 'run/index and/or https://a.org/b/c')
+    """
+    return _FOLDERS.sub("", text)
+
+
+def explained(items: Mapping[str, tuple[str, str]]) -> Markup:
+    """Return the element of a page with names, their values, and what each value means; empty values are left out."""
+    shown = []
+    for name, (value, means) in items.items():
+        if value:
+            said = tag("bdi", without_folders(value)[:300])
+            shown.append(
+                tag("div", tag("dt", tag("bdi", name)), tag("dd", said, means and tag("span", means, class_="kind")))
+            )
+    return tag("dl", shown[:_MOST], class_="params")
+
+
 def definitions(items: Mapping[str, str]) -> Markup:
     """Return the element of a page with names and their values; empty values are left out."""
     shown = [(name, value) for name, value in items.items() if value][:_MOST]
@@ -309,7 +331,7 @@ def on_page(hint: str) -> str:
     """
     for theirs, ours in HINTS.items():
         hint = hint.replace(theirs, ours)
-    return hint
+    return without_folders(hint) if hint.startswith("wordpipe ") else hint
 
 
 def problem(reply: Any) -> Markup:

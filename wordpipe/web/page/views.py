@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from wordpipe.stages import QUERIES_MEASURED
+from wordpipe.stages import COMMANDS, QUERIES_MEASURED
 from wordpipe.web.page.api_view import api_view
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
@@ -23,8 +23,10 @@ from wordpipe.web.page.parts import (
     Markup,
     artifact_choice,
     definitions,
+    explained,
     hidden,
     kept_of,
+    marks,
     menu,
     over_texts,
     problem,
@@ -32,6 +34,7 @@ from wordpipe.web.page.parts import (
     tabs_of,
     tag,
     url,
+    without_folders,
 )
 from wordpipe.web.page.reading_view import reading_view
 from wordpipe.web.page.search_view import made_of, question_of, search_view
@@ -51,6 +54,21 @@ _DOES = {
     "predict": "labels texts",
     "attend": "shows the attention between the words of a text",
 }
+_MEANS = {
+    "recall_at_10": "how much of the 10 nearest vectors a search by meaning finds: 1 is all; at least {recall} was asked for",
+    "loss": "how badly it guesses the texts that it learned from: lower is better",
+    "valid_loss": "how badly it guesses texts that it did not learn from: lower is better",
+    "perplexity": "among how many tokens it wavers on average: lower is better, and 1 is the least",
+    "valid_nearest": "how many held-out pairs of texts find each other: 1 is all",
+    "valid_pairs": "how many pairs this was measured with",
+    "mean_cosine": "how alike two texts are on average: near 0 is good, and at 1 all are the same",
+    "teacher_cosine": "how near its vectors are to those it learned from: 1 is the same",
+    "teacher_cosine_held_out": "the same for texts that it did not learn from",
+    "accuracy": "how many held-out texts have the right label: 1 is all",
+    "macro_f1": "how well each label is found, as a mean over the labels: 1 is the best",
+    "span_f1": "how well whole names are found: 1 is the best",
+}
+"""What a figure of an artifact says, and what is good."""
 _UNKNOWN = tag("p", "The server cannot list its artifacts.", role="alert")
 
 
@@ -288,8 +306,8 @@ async def about_view(params: Mapping[str, str], ask: Any, about: Mapping[str, An
         tag("a", text, href=href)
         for text, href in (
             ("the API, with forms that send requests", url("./api", **kept)),
-            ("health", "./health"),
-            ("metrics", "./metrics"),
+            ("health, as JSON", "./health"),
+            ("metrics, for Prometheus", "./metrics"),
             ("about, as JSON", "./about"),
         )
     ]
@@ -336,29 +354,42 @@ async def _said_of(one: Mapping[str, Any], ask: Any) -> list[Inner]:
 def _artifact(one: Mapping[str, Any], said: Inner, health: Inner, kept: Mapping[str, Any]) -> Markup:
     """Return the HTML of one artifact in the about tab: what is said of it, what is wrong, and, folded, all that is known."""
     manifest = one.get("manifest", {})
-    # figures, metrics, counts and settings, as text
+    # figures, metrics, counts and settings, each with what it means
     size = sum(file["bytes"] for file in manifest.get("outputs", ()))
+    seconds, settings = manifest.get("seconds"), manifest.get("settings", {})
     figures = {
-        "made by": f"wordpipe {one['command']}",
-        "made on": time.strftime("%Y-%m-%d", time.gmtime(one["made"])) if one["made"] else "",
-        "time to make": human_seconds(manifest.get("seconds", 0.0)),
-        "rows": f"{one['rows']:,}" if one["rows"] is not None else "",
-        "dimensions": str(one["dim"] or ""), "size": human_bytes(size),
-        "device": str(manifest.get("device", "")), "same bytes every run": "yes" if manifest.get("bitwise") else "no",
-        "digest": one["digest"][:16], "versions opened": str(one["swaps"] + 1), "folder": one["path"],
+        "made by": (f"wordpipe {one['command']}", ""),
+        "made on": (time.strftime("%Y-%m-%d", time.gmtime(one["made"])) if one["made"] else "", ""),
+        "time to make": ("" if seconds is None else human_seconds(seconds) if seconds >= 1 else "under 1 s", ""),
+        "rows": (f"{one['rows']:,}" if one["rows"] is not None else "", "texts or words that can be found"),
+        "dimensions": (str(one["dim"] or ""), "numbers in each vector"),
+        "size": (human_bytes(size), "on the disk of the server"),
+        "device": (str(manifest.get("device", "")), "on which it was made"),
+        "same bytes every run": ("yes" if manifest.get("bitwise") else "no", "if made again of the same texts"),
+        "digest": (one["digest"][:16], "another one says that the content is another"),
+        "versions opened": (str(one["swaps"] + 1), "since the server began"),
+        "folder": (one["path"], ""),
     }  # fmt: skip
-    figures |= _brought(manifest.get("facts", {}))
-    metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in one["metrics"].items()}
+    figures |= {name: (value, "") for name, value in _brought(manifest.get("facts", {})).items()}
+    metrics = {
+        name.replace("_", " "): (f"{value:.4g}", _MEANS.get(name, "").format(recall=settings.get("recall", "")))
+        for name, value in one["metrics"].items()
+    }
     counts = {
         name.replace("_", " "): human_count(value) if value >= 1e6 else f"{value:,}"
         for name, value in one["counts"].items()
     }
-    settings = {name: str(value) for name, value in manifest.get("settings", {}).items() if value not in (None, "")}
+    known = COMMANDS[one["command"]].load_settings().model_fields if one["command"] in COMMANDS else {}
+    given = {
+        name: (marks(value), known[name].description if name in known else "")
+        for name, value in settings.items() if value not in (0, "", None, [])
+    }  # fmt: skip
     # what is wrong, and a link to the doctor
     warnings = [
         *([f"the newest version cannot be opened: {one['error']}"] if one["error"] else []),
         *one["warnings"],
     ]
+    warnings = list(map(without_folders, warnings))
     if health is None and "examine" in one["can"]:
         label = f"Check the health of {one['name']}"
         health = tag("p", tag("a", tag("bdi", label), href=url(tab="about", doctor=one["name"], **kept) + "#doctor"))
@@ -369,8 +400,9 @@ def _artifact(one: Mapping[str, Any], said: Inner, health: Inner, kept: Mapping[
         tag("ul", [tag("li", tag("bdi", text)) for text in warnings], class_="warnings") if warnings else None,
         health,
         tag(
-            "details", tag("summary", "Technical details"), definitions(figures), _titled("Figures", metrics),
-            _titled("Counts", counts), _titled("Settings", settings),
+            "details", tag("summary", "Technical details"), explained(figures),
+            _titled("Figures", explained(metrics), metrics), _titled("Counts", definitions(counts), counts),
+            _titled("Settings", explained(given), given),
         ),
     )  # fmt: skip
 
@@ -383,9 +415,9 @@ def _brought(facts: Mapping[str, Any]) -> dict[str, str]:
     return {"encoder from": str(of_encoder["origin"]), "licence": str(of_encoder.get("licence") or "not known")}
 
 
-def _titled(title: str, items: Mapping[str, str]) -> Inner:
-    """Return a heading with names and values, or nothing without values."""
-    return [tag("h3", title), definitions(items)] if items else None
+def _titled(title: str, shown: Markup, items: Mapping[str, Any]) -> Inner:
+    """Return a heading with what is shown below, or nothing without items."""
+    return [tag("h3", title), shown] if items else None
 
 
 async def findings(ask: Any, name: str) -> Markup:
@@ -396,19 +428,24 @@ async def findings(ask: Any, name: str) -> Markup:
     rows = [
         tag(
             "li", tag("strong", one["state"]), " ", tag("bdi", one["says"]),
-            tag("p", "next: ", tag("bdi", one["mend"]), class_="hint"), class_=f"is-{one['state']}",
+            tag("p", "next: ", tag("bdi", without_folders(one["mend"])), class_="hint"), class_=f"is-{one['state']}",
         )
         for one in found["findings"]
     ]  # fmt: skip
-    metrics = {name.replace("_", " "): f"{value:.4g}" for name, value in found["metrics"].items() if value is not None}
+    metrics = {}
+    for name, words in found["meanings"].items():
+        if (value := found["metrics"][name]) is not None:
+            healthy = f"; healthy: {words['healthy']}" if words["healthy"] else ""
+            of = f" of {found['metrics']['directions']:,}" if name == "effective_rank" else ""
+            metrics[words["what"]] = f"{value:.4g}{of}", f"{words['means']}{healthy}"
     foot = tag(
         "p",
         f"Measured on a sample of at most {found['sample']:,} vectors or tokens; for a larger sample, run ",
-        tag("code", tag("bdi", found["command"])),
+        tag("code", tag("bdi", without_folders(found["command"]))),
         class_="hint",
     )
     healthy = tag("p", "No problem was found.")
     return tag(
-        "div", tag("h3", "Doctor"), tag("ul", rows, class_="findings") if rows else healthy, definitions(metrics), foot,
+        "div", tag("h3", "Doctor"), tag("ul", rows, class_="findings") if rows else healthy, explained(metrics), foot,
         id="doctor",
     )  # fmt: skip
