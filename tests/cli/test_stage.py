@@ -210,6 +210,7 @@ def test_init_says_what_it_chose_why_and_how_long(project, cli, tmp_path):
     (tmp_path / "r.jsonl").write_text('{"id": 1, "content": "a text of some length", "kind": "x", "parts": [1]}\n' * 9)
     said = cli("init", tmp_path / "new", "--from", tmp_path / "r.jsonl").err
     for words in (
+        f"settings for these texts in {tmp_path / 'new' / 'wordpipe.toml'}:",
         'text_field = "content"', "chosen: a static encoder", "(BM25)", "estimate for these 657 B of text: ",
         f"next: cd {tmp_path / 'new'} && wordpipe run --to words-index", "wordpipe query run",
     ):  # fmt: skip

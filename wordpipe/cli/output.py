@@ -451,10 +451,11 @@ def _in_notebook() -> bool:
 
 
 def amounts(estimate: "Estimate") -> str:
-    """Return an estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (probed)."""
+    """Return an estimate in a line: 2 to 5 min · 740 MB memory · 95 MB disk (measured just now)."""
+    basis = "measured just now" if estimate.basis == "probed" else estimate.basis
     low, high = estimate.seconds
     parts = [_span(low, high), f"{_about(estimate.memory_bytes)} memory", f"{_about(estimate.disk_bytes)} disk"]
-    return f"{' · '.join(parts)} ({estimate.basis})"
+    return f"{' · '.join(parts)} ({basis})"
 
 
 def _about(size: int) -> str:

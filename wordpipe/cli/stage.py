@@ -361,7 +361,7 @@ def init(folder: Path, source: tuple[str, ...], encoder: Path | None, quiet: boo
             size, of = project.preview.bytes, "files"
         what = f"{human_bytes(size)} of text" if project.is_assumed else f"these {human_bytes(size)} of {of}"
         say(f"estimate for {what}: {amounts(project.estimate)}")
-    first = "" if source else f"put text files into {folder / 'texts'}, then: "
+    first = "" if source else f"put text files into {folder / 'texts'} (or set inputs in wordpipe.toml), then: "
     go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     say(f"next: {first}{go}wordpipe run --to words-index")
     say('then: wordpipe query run "your question" searches by words; after wordpipe run, by vectors and words')
@@ -371,8 +371,9 @@ def _say_settings(project: "Project", sources: int) -> None:
     """Say which settings `init` chose for the texts of its sources."""
     if not project.settings:
         return
-    if not project.files[0][1]:
-        say(f"{project.files[0][0]} exists and was not changed; the settings for these texts would be:")
+    path, is_new = project.files[0]
+    would = "" if is_new else " would be (the file exists and was not changed)"
+    say(f"settings for these texts in {path}{would}:")
     for name, value in project.settings.items():
         say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
     # fields: of which file they are, ids, what is left out
@@ -417,13 +418,14 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
         _print_states(pipeline, pipeline.states(fresh=fresh, **ends), as_json=as_json)
         return
     # what is made, a line for each stage
-    made, clock = 0, Stopwatch()
+    made, index, clock = 0, None, Stopwatch()
     with ProgressDrawer(quiet=quiet) as draw:
         for state, result in pipeline.run(
             RunOptions(report=draw, fresh=fresh, verify=verify, **_chosen_engine(more)), **ends
         ):
             if result is not None:
                 made += 1
+                index = result.path if result.kind == "index" else index
                 _print_made(state.stage.command, result, as_json=as_json, quiet=quiet, hint=False)
             # why a stage was not made
             elif not quiet:
@@ -434,6 +436,9 @@ def run(config: Path, dry_run: bool, fresh: bool, verify: bool, as_json: bool, q
     if not quiet:
         seconds = human_seconds(clock.seconds)
         say(f"{counted(made, 'stages')} made in {seconds}" if made else f"nothing to do ({seconds})")
+    if index is not None and not quiet:
+        path = shlex.quote(str(index))
+        say(f'next: wordpipe query {path} "your question", or in a browser: wordpipe serve {path} --open')
 
 
 @click.command(

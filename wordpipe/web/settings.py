@@ -46,7 +46,7 @@ class ServeSettings(Settings):
     )
     link: str = setting(
         "",
-        "address of an answer in another place, for its title and for programs; fields stand in braces, for example "
+        "address where the text of an answer can be read, to which its title leads; fields stand in braces, for example "
         "https://notes.example.org/{id}; default: the page of the text",
         metavar="URL",
     )
