@@ -753,7 +753,7 @@ def test_about_says_in_sentences_what_is_served_and_folds_the_rest(client):
         assert technical not in said
         assert technical in details
     assert "1 is all; at least 0.95 was asked for" in details
-    assert "share of the 10 nearest vectors that the search must find" in details  # of a setting
+    assert "share of the 10 nearest vectors that a search must find" in details  # of a setting
     for one in client.get("/about").json()["artifacts"]:  # the folders of the server are its own
         assert one["path"].startswith("/")
         assert one["path"].rpartition("/")[0] not in page
@@ -812,7 +812,7 @@ def test_the_page_of_the_api_keeps_the_question_and_the_filters(client):
     links = [urlsplit(one["href"]) for one in page.all("a") if "?" in one.get("href", "")]
     menu = [(link.path, dict(parse_qsl(link.query))) for link in links]
     tabs = [("./", kept | {"tab": tab}) for tab in ("words", "model", "about")]
-    assert menu == [("./", kept), ("./map/records", {"q": "salt"}), *tabs]
+    assert menu == [("./", kept), ("./map/records", {"q": "salt"}), *tabs, ("./api", kept)]
 
 
 def test_the_menu_leads_to_the_map_of_what_is_chosen(serving, built, records):

@@ -372,8 +372,7 @@ def _say_settings(project: "Project", sources: int) -> None:
     if not project.settings:
         return
     path, is_new = project.files[0]
-    would = "" if is_new else " would be (the file exists and was not changed)"
-    say(f"settings for these texts in {path}{would}:")
+    say(f"settings for these texts in {path}{'' if is_new else ' would be (the file exists and was not changed)'}:")
     for name, value in project.settings.items():
         say(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
     # fields: of which file they are, ids, what is left out
@@ -381,9 +380,7 @@ def _say_settings(project: "Project", sources: int) -> None:
         say(f"  these are the fields of {escaped(project.fields_of)}")
     if project.id_like:
         name = json.dumps(project.id_like, ensure_ascii=False)
-        say(
-            f"  no field is called id, but {name} is different in each of the first records; to use it: id_field = {name}"
-        )
+        say(f"  no field is called id, but {name} differs in each of the first records; to use it: id_field = {name}")
     elif "text_field" in project.settings and "id_field" not in project.settings:
         say('  no field is called id; if another field contains ids, set id_field = "NAME" in wordpipe.toml')
     if project.others:

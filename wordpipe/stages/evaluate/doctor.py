@@ -238,7 +238,7 @@ def findings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _named(what: str, kind: str) -> str:
-    """Return words of `doctor` on texts as words on words, where the artifact has these."""
+    """Return what `doctor` says of texts; of an artifact of words what it says of words."""
     return what.replace("text", "word") if kind == "words" else what
 
 

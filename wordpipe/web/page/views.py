@@ -63,7 +63,7 @@ _MEANS = {
     "valid_pairs": "how many pairs this was measured with",
     "mean_cosine": "how alike two texts are on average: near 0 is good, and at 1 all are the same",
     "teacher_cosine": "how near its vectors are to those it learned from: 1 is the same",
-    "teacher_cosine_held_out": "the same for texts that it did not learn from",
+    "teacher_cosine_held_out": "how near they are for texts that it did not learn from",
     "accuracy": "how many held-out texts have the right label: 1 is all",
     "macro_f1": "how well each label is found, as a mean over the labels: 1 is the best",
     "span_f1": "how well whole names are found: 1 is the best",
