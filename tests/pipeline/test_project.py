@@ -181,7 +181,7 @@ def test_a_field_that_may_be_the_id_is_written_as_a_comment(tmp_path, cli):
     assert f'\n# id_field = "code"  # {why}\n' in config.read_text()
     config.write_text(config.read_text().replace("# id_field", "id_field"))
     assert Pipeline(config).stages[0].settings["id_field"] == "code"
-    said = 'no field is called id, but "code" is different in each of the first records; to use it: id_field = "code"'
+    said = 'no field is called id, but "code" differs in each of the first records; to use it: id_field = "code"'
     assert said in " ".join(cli("init", tmp_path / "q", "--from", tmp_path / "r.jsonl").err.split())
     (tmp_path / "r.jsonl").write_bytes(jsonl([row | {"code": "R"} for row in rows]))
     assert "if another field contains ids" in " ".join(
