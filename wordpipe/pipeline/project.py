@@ -48,8 +48,8 @@ from wordpipe.stages import (
 
 WHY = (
     "a static encoder that is trained on your own text, and hybrid search (by vectors and by words)."
-    " How well searches find on four test collections (mean nDCG@10, 100 is the best):"
-    " 49.3 with hybrid search; 46.1 with words only (BM25);"
+    " How well searches find on four test collections, as a mean nDCG@10 (0 to 100): 49.3 with hybrid search;"
+    " 46.1 with words only (BM25);"
     " 48.3 with words only and a second search that uses the first answers"
 )
 """What a new config begins with, and the figures for it (benchmarks/results/retrieval.json, left out)."""
