@@ -106,15 +106,19 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     seen.settle()
     page.locator(".export summary").click()
     said = page.locator(".export li").all_inner_texts()
-    assert said == ["all 10 texts with a word of the question: CSV JSON", "all 40 texts, the nearest first: CSV JSON"]
+    assert said == [
+        "these 10 answers: CSV JSON",
+        "all 10 texts with a word of the question: CSV JSON",
+        "all 40 texts, the nearest first: CSV JSON",
+    ]
     files = page.locator(".export").get_by_role("link", name="JSON")
     counts = [len(page.request.get(urljoin(page.url, one.get_attribute("href"))).json()["hits"]) for one in files.all()]
-    assert counts == [10, 40]
+    assert counts == [10, 10, 40]
     with page.expect_download() as file:
-        page.locator(".export").get_by_role("link", name="CSV").first.click()
+        page.locator(".export").get_by_role("link", name="CSV").nth(1).click()
     name = file.value.suggested_filename
     assert re.fullmatch(r"records_bees-find-home_all-10-with-a-word_\d{4}-\d\d-\d\d\.csv", name)
-    assert files.first.get_attribute("download") == name.replace("csv", "json")
+    assert files.nth(1).get_attribute("download") == name.replace("csv", "json")
     table = Path(file.value.path()).read_bytes()
     assert table.startswith("\ufeffrank".encode())
     assert f"{seen.base}/text/r-2?row=2&index=records" in table.decode()
@@ -519,7 +523,7 @@ def test_escape_leads_to_the_question_and_a_slash_replaces_none(see):
 @pytest.mark.oracle
 def test_the_menu_of_exports_is_closed_by_escape_and_by_a_click_elsewhere(see):
     seen = see()
-    page = seen.go("/?index=records&q=salt")
+    page = seen.go("/?index=records&q=salt+rust+tide+bees")
     page.wait_for_selector(HITS)
     seen.settle()
     menu = page.locator(".export summary")
@@ -530,11 +534,11 @@ def test_the_menu_of_exports_is_closed_by_escape_and_by_a_click_elsewhere(see):
     assert page.locator(".export[open]").count() == 0
     menu.click()
     at = page.url
-    page.locator(f"{HITS} .text").filter(visible=True).last.click()
+    page.locator(f"{HITS} .words").filter(visible=True).last.click()
     page.wait_for_timeout(500)
     assert page.locator(".export[open]").count() == 0
     assert page.url == at
-    page.locator(f"{HITS} .text").filter(visible=True).last.click()  # the next one opens the text
+    page.locator(f"{HITS} .words").filter(visible=True).last.click()  # the next one opens the text
     page.wait_for_url("**/text/**")
 
 
@@ -697,6 +701,9 @@ def test_a_click_on_a_passage_opens_its_text_but_words_can_be_selected(see):
     page.wait_for_timeout(600)
     assert "/text/" not in page.url
     page.evaluate("getSelection().removeAllRanges()")
+    text.click(position={"x": box["width"] - 5, "y": 10})  # beside the words
+    page.wait_for_timeout(600)
+    assert "/text/" not in page.url
     text.click(position={"x": 20, "y": 10})
     page.get_by_text(READ).wait_for()
     link = page.locator("a[rel=bookmark]")
@@ -1082,7 +1089,9 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     today = page.evaluate("new Date().toLocaleDateString('sv')")
-    assert page.locator(".paper").all_inner_texts() == ["salt", f"order: relevance · {today} · {page.url}"]
+    signed = f"index: records · order: relevance · {today} · {page.url}"
+    assert page.locator(".paper").all_inner_texts() == ["salt", signed]
+    assert page.get_by_text("Dots show the score beside that of the strongest answer").is_visible()
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 27, 25)"
     said = page.evaluate("document.querySelector('#results li.hit').innerText")
     place = page.locator(".copy.place").first.text_content()
@@ -1091,6 +1100,30 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
     assert page.locator(".status").inner_text() == page.locator(".n-answers").inner_text()
     page.locator(HITS).first.focus()
     assert page.evaluate("getComputedStyle(document.activeElement).borderLeftColor") == "rgba(0, 0, 0, 0)"
+    pdf = pytest.importorskip("pypdfium2").PdfDocument(page.pdf(margin=dict.fromkeys(("top", "bottom"), "2cm")))
+    assert [f"{n} / {len(pdf)}" in one.get_textpage().get_text_range() for n, one in enumerate(pdf, 1)] == [True] * len(
+        pdf
+    )
+
+
+@pytest.mark.oracle
+def test_a_phone_folds_the_options_says_what_is_set_and_shows_no_keys(see):
+    seen = see(viewport={"width": 420, "height": 800}, has_touch=True, is_mobile=True)
+    page = seen.go("/?index=records&q=salt&mix=10")
+    page.wait_for_selector(HITS)
+    options, docs = page.locator(".fold summary"), page.locator("input[name=docs]")
+    assert options.inner_text().endswith("records · meaning only")
+    assert not docs.is_visible()
+    options.click()
+    docs.check()
+    until(page, "document.querySelector('.fold summary').innerText.endsWith('meaning only · one hit per document')")
+    page.set_viewport_size({"width": 900, "height": 800})
+    assert docs.is_visible()
+    assert not options.is_visible()
+    page.set_viewport_size({"width": 420, "height": 800})
+    seen.go("/").wait_for_selector(".keys")
+    assert page.locator(".keys").inner_text() == "Answers appear while you type."
+    assert seen.errors == []
 
 
 @pytest.mark.oracle

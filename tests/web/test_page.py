@@ -102,8 +102,8 @@ def test_without_a_script_corrections_are_said_and_further_answers_are_linked(no
     page = get(notes, index="salt", q="salt barel xylomorph")
     assert "10 of 24 answers" in page.text
     assert len(page.all("span", **{"class": "score", "aria-label": "strength 4 of 4"})) >= 1
-    assert "exportall 24 answers: CSV JSON" in page.text
-    (link,) = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    assert "exportthese 10 answers: CSV JSONall 24 answers: CSV JSON" in page.text
+    _, link = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
     assert re.fullmatch(r"salt_salt-barel-xylomorph_all-24_\d{4}-\d\d-\d\d\.csv", link["download"])
     table = link["href"]
     assert len(notes.get(table.removeprefix(".")).text.splitlines()) == 25  # with the header
@@ -203,6 +203,26 @@ def test_a_title_leads_to_the_page_of_its_text(client):
         assert all(one[key].startswith(("../", "#")) for one in page.all(name)), name
     tabs = [one["href"] for one in page.all("a") if one.get("href", "").startswith("../?")]
     assert any("q=salt+bread" in one and "index=records" in one for one in tabs)
+
+
+def test_a_similar_text_leads_back_to_the_text_before_it(client):
+    def to(page, row, path):
+        links = [one["href"] for one in page.all("a") if f"row={row}&" in one["href"]]
+        return [one.removeprefix("..") for one in links if parse_qs(urlsplit(one).query).get("path") == path]
+
+    first = Parsed(client.get("/text/r-3?index=records&row=3&q=salt&sort=year").text)
+    near = next(one["href"] for one in first.all("a") if "path=3" in one["href"])
+    row = parse_qs(urlsplit(near).query)["row"][0]
+    second = Parsed(client.get(near.removeprefix("..")).text)
+    assert "← back to Title 3" in second.text
+    (back,) = to(second, 3, None)
+    assert "q=salt&sort=year" in back
+    further = next(one["href"] for one in second.all("a") if f"path=3%2C{row}" in one["href"])
+    third = Parsed(client.get(further.removeprefix("..")).text)
+    assert f"← back to Title {row}" in third.text
+    assert "← back to Title 3" in Parsed(client.get(to(third, row, ["3"])[0]).text).text
+    assert "path" not in links_of(third)["bookmark"]
+    assert "back to Title" not in Parsed(client.get("/text/r-3?index=records&path=99999,x").text).text
 
 
 def test_the_page_of_a_text_leads_on_in_its_document(notes):
@@ -437,7 +457,10 @@ def test_answers_have_the_order_of_a_field_without_a_script(client):
 
 def test_a_file_of_answers_says_where_it_is_cut(serving, records):
     page = get(serving(records, page=PAGE, max_k=20), where="year > 0")
-    assert "10 of 40 answers · exportthe first 20 of 40 answers: CSV JSON" in page.text
+    assert "10 of 40 answers · exportthese 10 answers: CSV JSONthe first 20 of 40 answers: CSV JSON" in page.text
+    assert (
+        "exportthe first 20 of 40 answers" in get(serving(records, page=PAGE, max_k=20), where="year > 0", k="20").text
+    )
 
 
 def test_files_of_answers_say_what_is_in_them(serving, client, records):
@@ -447,8 +470,8 @@ def test_files_of_answers_say_what_is_in_them(serving, client, records):
         f"all {n} texts with a word of the question: CSV JSON",
         "all 40 texts, the nearest first: CSV JSON",
     )
-    assert f"export{by_words}{nearest}" in page.text
-    links = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
+    assert f"exportthese 10 answers: CSV JSON{by_words}{nearest}" in page.text
+    _, *links = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
     names = [re.sub(r"_\d{4}-\d\d-\d\d", "", one["download"]) for one in links]
     assert names == [f"records_salt_all-{n}-with-a-word.csv", "records_salt_all-40-texts-the-nearest-first.csv"]
     rows = [[*csv.DictReader(client.get(one["href"]).text.splitlines())] for one in links]
@@ -458,8 +481,25 @@ def test_files_of_answers_say_what_is_in_them(serving, client, records):
     cut = f"the first 5 of {n} texts with a word of the question: CSV JSON"
     assert f"export{cut}the nearest texts, 5 at most: CSV JSON" in few
     narrow = get(client, f='[["lang", "de"]]', q="salt", mix="10")
-    assert "export" + "the nearest texts, 1,000 at most: CSV JSON" in narrow.text
+    assert "export" + "these 10 answers: CSV JSONthe nearest texts, 1,000 at most: CSV JSON" in narrow.text
     assert re.search(r"records_salt_nearest_filtered_[-\d]+\.csv", str(narrow.all("a")))
+
+
+def test_a_file_of_these_answers_is_the_list_that_is_shown_and_says_what_was_asked(client):
+    asked = {"q": "salt", "f": '[["year", [1900, null]]]', "sort": "year:desc", "k": "3", "docs": "1"}
+    page = get(client, **asked)
+    table, whole = [one for one in page.all("a") if "download" in one][:2]
+    name = r"records_salt_3-shown_filtered_by-year-desc_[-\d]+\.csv"
+    assert "exportthese 3 answers: CSV JSON" in page.text
+    assert re.fullmatch(name, table["download"])
+    found = client.get(whole["href"]).json()
+    assert (found["query"], found["where"], found["sort"]) == ("salt", '("year" >= 1900)', "year:desc")
+    assert [f"answer-{one['rank']}" for one in found["hits"]] == [
+        one["id"] for one in page.all("li", **{"class": "hit"})
+    ]
+    links = [one["link"] for one in csv.DictReader(client.get(table["href"]).text.removeprefix("\ufeff").splitlines())]
+    assert links == [one["link"] for one in found["hits"]]
+    assert len(links) == 3
 
 
 def test_filters_without_a_question_list_texts(client):

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self
@@ -84,7 +84,7 @@ _RESULT = Answer("Result", fields(
     },
     {
         "matches": WHOLE, "nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})),
-        "passages": listing(ref("Passage")), "row": WHOLE,
+        "passages": listing(ref("Passage")), "row": WHOLE, "where": maybe(TEXT), "sort": maybe(TEXT),
     },
 ), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
 _RESULTS = Answer(
@@ -255,9 +255,9 @@ class Search(WithTable):
     def reply(self, at: At, found: "list[Found]", page: str = "") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known; of several queries `results`."""
         if isinstance(self.q, str):
-            return found[0].reply(at, self.k, self.format, page)
+            return found[0].reply(at, self.k, self.format, page, is_linked=bool(self.base))
         if self.format == "json":
-            return {"results": [one.object(at, self.k) for one in found]}
+            return {"results": [one.object(at, self.k, page if self.base else "") for one in found]}
         results = [one.result for one in found]
         if self.format == "lines":
             return lines_reply({"query": one.query} | hit for one in results for hit in one.hits)
@@ -291,12 +291,12 @@ class Similar(WithTable, OfOneRow):
                 continue
             hits = at.opened.similar(row, items[0].k, options)
             add_links(hits, at.server.settings.link)
-            found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row}))
+            found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row, "where": options.where}))
         return found
 
     def reply(self, at: At, found: "Found", page: str = "") -> Response | dict[str, Any]:
         """Return the similar rows in the form of `/search`."""
-        return found.reply(at, self.k, self.format, page)
+        return found.reply(at, self.k, self.format, page, is_linked=bool(self.base))
 
 
 @endpoint("/neighbours", group="Words", place=1, can="neighbours", answer=_NEIGHBOURS)
@@ -357,8 +357,8 @@ class Found:
     result: QueryResult
     beside: dict[str, Any] | None = None
 
-    def reply(self, at: At, k: int, form: str, page: str) -> Response | dict[str, Any]:
-        """Return the hits of a search as JSON lines, as a table, or as one object."""
+    def reply(self, at: At, k: int, form: str, page: str, *, is_linked: bool) -> Response | dict[str, Any]:
+        """Return the hits of a search as JSON lines, as a table, or as one object, which has links to texts if asked for."""
         result = self.result
         if form == "spreadsheet":
             return _spreadsheet(at, [result], page)
@@ -367,28 +367,31 @@ class Found:
         if form == "csv":
             table = CsvAnswers(at.opened, explained=any("explain" in hit for hit in result.hits))
             return csv_reply(table.header + table.lines(result.query, result.hits), _remarks_header(result))
-        return self.object(at, k)
+        return self.object(at, k, page if is_linked else "")
 
-    def object(self, at: At, k: int) -> dict[str, Any]:
-        """Return the hits of a search as one object."""
+    def object(self, at: At, k: int, page: str) -> dict[str, Any]:
+        """Return the hits of a search as one object; with the address of the page, with a link to each text."""
         result = self.result
+        hits = [*_linked(at, result.hits, page)] if page else result.hits
         return {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
-            "seconds": round(time.monotonic() - at.began, 6), "hits": result.hits, "unknown": result.unknown,
+            "seconds": round(time.monotonic() - at.began, 6), "hits": hits, "unknown": result.unknown,
             "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
             "remarks": [*map(_as_parameters, result.remarks)], **(self.beside or {}),
         }  # fmt: skip
 
 
 def _spreadsheet(at: At, results: Sequence[QueryResult], page: str, *, titled: bool = False) -> Response:
-    """Return the hits of searches as a table for people, with a link to each text: its own, or that of the server's page."""
-    table, is_texts = CsvAnswers(at.opened, titled=titled, linked=True), isinstance(at.opened, OpenTextIndex)
-    name = at.served.name
+    """Return the hits of searches as a table for people, with a link to each text."""
+    table = CsvAnswers(at.opened, titled=titled, linked=True)
+    return csv_reply(BYTE_ORDER_MARK + table.filled((one.query, _linked(at, one.hits, page)) for one in results))
 
-    def linked(hit: dict[str, Any]) -> dict[str, Any]:
-        return {"link": text_url(hit, hit.get("index", name), root=page)} | hit if is_texts else hit
 
-    return csv_reply(BYTE_ORDER_MARK + table.filled((one.query, map(linked, one.hits)) for one in results))
+def _linked(at: At, hits: Sequence[dict[str, Any]], page: str) -> Iterable[dict[str, Any]]:
+    """Return the hits of a search over texts with a link to each text: its own, or that of the server's page."""
+    if not isinstance(at.opened, OpenTextIndex):
+        return hits
+    return ({"link": text_url(one, one.get("index", at.served.name), root=page)} | one for one in hits)
 
 
 def _remarks_header(result: QueryResult) -> dict[str, str]:
@@ -442,7 +445,7 @@ def _listed(opened: OpenArtifact, options: QueryOptions, k: int) -> QueryResult:
 
 def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:
     """Return beside the hits of a search their passages with marks, or why there are no hits."""
-    about: dict[str, Any] = {"nothing": None, "passages": []}
+    about: dict[str, Any] = {"nothing": None, "passages": [], "where": options.where, "sort": options.sort}
     if not result.hits:
         error: NothingFound = opened.nothing_found(options, result.query)
         about["nothing"] = {"message": error.message, "hint": error.hint and _as_parameters(error.hint)}

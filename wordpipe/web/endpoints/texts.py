@@ -58,9 +58,10 @@ class UnknownRow(Refused):
 
 
 def base_param() -> Any:
-    """Declare the parameter `base`, from which the links of a table go on."""
+    """Declare the parameter `base`, from which the links to texts go on."""
     return param(
-        "", "with format spreadsheet, the address of the page, with which links to texts begin; another host is not used",
+        "", "with format spreadsheet or json, the address of the page, with which links to texts begin; another host is not "
+        "used; json has links to pages only if base is given",
         each=True, check=_checked_base, schema=GIVEN | {"maxLength": _MAX_BASE},
     )  # fmt: skip
 

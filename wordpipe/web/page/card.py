@@ -14,6 +14,8 @@ from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, sh
 
 PASSAGE = 320  # characters shown of a hit
 LESS_RELATED = "less related: less than half of the query, where rare words count more"  # as in results.js
+# as in why.js
+DOTS = "Dots show the score beside that of the strongest answer, in quarters; a less related answer has at most two."
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line
@@ -152,4 +154,5 @@ def _strength(share: float, related: bool | None) -> Markup:
     """Return how strong an answer of the search view is: its share of the best score in four steps; two if less related."""
     n = max(1, min(_STEPS // 2 if related is False else _STEPS, math.ceil(_STEPS * share)))
     said = f"strength {n} of {_STEPS}"
-    return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=said)
+    title = f"{said} beside the strongest answer"
+    return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=title)

@@ -1,8 +1,8 @@
 """The page of one text, `/text/ID`: all of the text with the words of the question marked, and links to texts beside the text.
 
 Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id), `start` (the first
-character of a part of a long text), and those of the list of answers to which the way back leads, or `map` (a layout): then it
-leads to the map.
+character of a part of a long text), `path` (rows of the texts from which one came to this similar one, for the way back), and
+those of the list of answers to which the way back leads, or `map` (a layout): then it leads to the map.
 """
 
 import re
@@ -31,6 +31,7 @@ _PART = 100_000  # characters of a text
 _LED_TO = 60  # characters of the text that a link leads to
 _LIKE = 5  # similar texts, each of another document
 _ASKED = 40  # similar rows among which these are
+_PATH = 10  # texts of a way from one to a similar one
 _BEGINNING = 160  # characters of each
 _LONGEST = 300  # characters of a value
 _BREAK = re.compile(
@@ -61,6 +62,7 @@ async def reading_view(
         back = tag("p", tag("a", f"← back to the {'answers' if asked else 'search'}", href=to), class_="links")
         return status, "text", None, tag("div", back, tag("h1", "Not shown", class_="unseen"), problem(found))
     index, title = found["index"], str(found.get("title") or "")
+    path = [one for one in params.get("path", "").split(",") if one.isdecimal()][-_PATH:]
     mapped = params.get("map") if params.get("map") in ("auto", *LAYOUTS) else None  # the text was opened from the map
     way = {**way_back(params), "map": mapped}
     beside = {
@@ -83,15 +85,29 @@ async def reading_view(
     if mapped:
         entries = menu(about, {**params, "index": index}, root=root, row=found["row"])
         label, to = "← back to the map", next((href for view, _, href in entries if view == "map"), root)
-    back = tag("p", tag("a", label, href=to, class_="back"), class_="links")
+    before = await _text_before(path, ask, index, asked, root, way) if path else None
+    back = tag("p", tag("a", label, href=to, class_="back"), before, class_="links")
     shown = tag(
         "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found, names),
         _walk(found), tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
-        _parts(found, index, asked, root, way), _beside(found, first, beside, index, asked, root, way),
-        _like(like, names, index, asked, root, way),
+        _parts(found, index, asked, root, {**way, "path": ",".join(path)}),
+        _beside(found, first, beside, index, asked, root, way),
+        _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
         class_="reading",
     )  # fmt: skip
     return 200, title or short_place(found, names) or f"row {found['row']}", found["row"], shown
+
+
+async def _text_before(
+    path: Sequence[str], ask: Any, index: str, asked: str, root: str, way: Mapping[str, Any]
+) -> Markup | None:
+    """Return a link back to the text before a similar one, the last row of the path; None for an unknown row."""
+    status, found = await ask("/text", {"index": index, "row": path[-1], "length": str(_LED_TO)})
+    if status != 200:
+        return None
+    to = text_url(found, index, asked, root, **way, path=",".join(path[:-1]))
+    name = str(found.get("title") or found["text"])[:_LED_TO]
+    return tag("a", "← back to ", tag("bdi", name), href=to)
 
 
 def _text(found: Mapping[str, Any]) -> list[Inner]:
@@ -235,7 +251,7 @@ def _like(
     root: str,
     way: Mapping[str, Any],
 ) -> Markup | None:
-    """Return the texts that are similar to a text, each with the way back to the answers; nothing where there are none."""
+    """Return the texts that are similar to a text, each with the way back; nothing where there are none."""
     items = []
     for hit in hits:
         text = str(hit["text"])
@@ -243,8 +259,11 @@ def _like(
         name = str(hit.get("title") or "") or short_place(hit, names) or f"row {hit['row']}"
         items.append(
             tag(
-                "li", tag("a", tag("bdi", name[:200]), href=text_url(hit, index, asked, root, **way)),
-                tag("p", tag("bdi", " ".join(beginning.split())), class_="hint"),
+                "li",
+                tag(
+                    "a", tag("bdi", name[:200]), tag("bdi", " ".join(beginning.split()), class_="led"),
+                    href=text_url(hit, index, asked, root, **way),
+                ),
             )
         )  # fmt: skip
     return tag("section", tag("h2", "Similar texts"), tag("ul", items), class_="like-texts") if items else None

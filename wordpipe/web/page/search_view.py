@@ -17,7 +17,7 @@ from typing import Any
 
 from wordpipe.stages import less_related_from
 from wordpipe.web.endpoints.facets import quoted
-from wordpipe.web.page.card import PASSAGE, card, cut
+from wordpipe.web.page.card import DOTS, PASSAGE, card, cut
 from wordpipe.web.page.filters_view import KEPT, OURS, WEIGHED, chips_of, filters_of, read_chosen
 from wordpipe.web.page.parts import (
     ALL,
@@ -168,20 +168,26 @@ async def _hits(
         said = f"{n} of {matches:,} answers"
     elif matches > n:  # with vectors every row has a score
         said += f"; {matches:,} texts have a word of the question"
-    given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"} | {"k": str(most)}
+    given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"}
     kinds = _files(
         given,
-        about["limits"]["k"],
+        most,
+        n,
         matches,
         facets["total"] if facets else 0,
         is_list=bool(is_list),
         is_narrow=any(narrowed.values()),
     )
     own, on = f"like {liked}" if liked else asked, "filtered" if any(narrowed.values()) else ""
+    by = f"by {params['sort']}" if params.get("sort") and not liked else ""
     files = []
     for said_of, kind, of in kinds:
         forms = [
-            (url(f".{path}", **of, format=form), f"{_file_name(index, own, kind, on)}.{one}", one.upper())
+            (
+                url(f".{path}", **of, format=form, base="./"),
+                f"{_file_name(index, own, kind, on, by)}.{one}",
+                one.upper(),
+            )
             for one, form in (("csv", "spreadsheet"), ("json", "json"))
         ]
         files.append(
@@ -195,28 +201,33 @@ async def _hits(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
     like = _similar_to(liked, kept) if liked else None
-    return [tag("div", like, said, take, class_="status"), notes, tag("ol", rows, class_="hits"), more]
+    dots = tag("p", DOTS, class_="hint dots") if largest else None
+    return [tag("div", like, said, take, class_="status"), notes, tag("ol", rows, class_="hits"), more, dots]
 
 
 def _files(
-    given: Mapping[str, Any], most: int, matches: int, total: int, *, is_list: bool, is_narrow: bool
+    given: Mapping[str, Any], most: int, n: int, matches: int, total: int, *, is_list: bool, is_narrow: bool
 ) -> list[tuple[str, str, dict[str, Any]]]:
     """Return the files that the search view offers: what is in each, that in short, and the parameters that give the file.
 
-    These are all answers of a list, else the texts that have a word of the question, and the nearest ones, as in main.js.
+    These are the answers that are shown, if the others have more, and all answers of a list, else the texts that have a
+    word of the question, and the nearest ones, as in main.js.
     """
-    all_of_these = {name: value for name, value in given.items() if name != "format"}
+    shown = {name: value for name, value in given.items() if name != "format"}
+    all_of_these = shown | {"k": str(most)}
+    is_all = 0 < total <= most and not is_narrow
+    whole = min(matches, most) if is_list else total if is_all else most
+    these = [(f"these {n:,} answers" if n > 1 else "this answer", f"{n} shown", shown)] if n != whole else []
     cut_to = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
     if is_list:
-        return [(f"{cut_to} answers", cut_to, all_of_these)]
+        return [*these, (f"{cut_to} answers", cut_to, all_of_these)]
     everything = f"all {total:,} texts, the nearest first"
-    is_all = 0 < total <= most and not is_narrow
     nearest = (everything, everything) if is_all else (f"the nearest texts, {most:,} at most", "nearest")
     files = [(*nearest, all_of_these)]
     if matches:
         by_words = {**all_of_these, "mode": "lexical", "weight": None}
         files.insert(0, (f"{cut_to} texts with a word of the question", f"{cut_to} with a word", by_words))
-    return files
+    return [*these, *files]
 
 
 def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
@@ -229,13 +240,14 @@ def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
     )
 
 
-def _file_name(index: str, asked: str, kind: str, narrowed: str) -> str:
-    """Return a name for the file of the answers of the search view: index, query, which answers, filters that are on, day."""
+def _file_name(index: str, asked: str, kind: str, narrowed: str, order: str) -> str:
+    """Return a name for the file of answers of the search view: index, query, which answers, if filtered, order, day."""
     parts = [
         "all" if index == ALL else index,
         asked,
         re.sub(r"(?<=\d),(?=\d)", "", kind),
         narrowed,
+        order,
         time.strftime("%Y-%m-%d", time.gmtime()),
     ]
     plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one)).strip("-")[:60] for one in parts]
@@ -326,7 +338,7 @@ def _weighed(params: Mapping[str, str]) -> dict[str, str]:
 async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
-        "Answers appear while you type. Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
+        "Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
         " next or previous answer, ", tag("kbd", "Enter"), " its text, ", tag("kbd", "Esc"),
         " back to the search field, from a text back to the answers",
     ]  # fmt: skip
@@ -340,7 +352,7 @@ async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> 
         "div", tag("p", lead, class_="lead"), tag("p", await made_of(ask, index), class_="hint"),
         [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
         tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
-        tag("p", keys, class_="keys"), class_="empty",
+        tag("p", "Answers appear while you type. ", tag("span", keys, class_="by-keys"), class_="keys"), class_="empty",
     )  # fmt: skip
 
 
@@ -438,7 +450,7 @@ def _form(
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag("p", typed, ".", class_="hint typed", id="typed") if has_words else None,
-        tag(
+        tag("details", tag("summary", "Options"), tag(
             "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
@@ -448,6 +460,6 @@ def _form(
             tag("label", tag("span", "condition"), where, class_="where"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
-        ),
+        ), open=True, class_="fold"),
         action="./", method="get", role="search", id="form",
     )  # fmt: skip

@@ -6,6 +6,7 @@ import {walkMarks} from "./marks.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
 import {exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
@@ -40,6 +41,7 @@ function search(view) {
   let giveUp = new AbortController(), number = 0, title = "";
   let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
+  const fold = foldOptions(form);
   form.elements.namedItem("f")?.remove();
   form.after(spoken);
 
@@ -165,7 +167,8 @@ function search(view) {
     form.elements.namedItem("docs").checked = state.docs;
     const index = form.elements.namedItem("index");
     if (index) index.value = state.index;
-    slider?.(state.mix);
+    const mix = slider?.(state.mix);
+    fold([index?.selectedOptions?.[0].textContent, mix, state.docs ? "one hit per document" : ""]);
     order.value = state.sort;
     order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
     note.hidden = !state.sort || !state.q.trim() || Boolean(state.similar);
@@ -226,6 +229,7 @@ function search(view) {
         ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, place === border)))]
         : [nothing(found, asked)]),
       ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => ((goOn = list.querySelectorAll(":scope > ol > li.hit").length), change({k: Math.min(most, asked.k + K)}, {replace: true}))}, "more answers")] : []),
+      ...(largest && groups.length ? [make("p", {class: "hint dots"}, DOTS)] : []),
     );
     if (head.parentNode !== results) results.replaceChildren(chips, head, list);
     // the button that had the focus is gone: the focus goes to the first of the further answers, or to the last one
@@ -267,15 +271,17 @@ function search(view) {
     return button;
   }
 
-  // Files of all that is listed, or of the texts that have a word of the question, and of the nearest ones: what is in each, and its two forms.
-  function exportsOf(found, facts, asked, path, params) {
+  // Files of what is shown, if the others have more, and of all that is listed, or of the texts that have a word of the question, and of the nearest ones: what is in each, and its two forms.
+  function exportsOf(found, facts, asked, path, shown) {
+    const n = found.hits.length, params = {...shown, k: most};
     const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
     const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
     const whole = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : "";
     const nearest = [whole || `the nearest texts, ${most.toLocaleString("en")} at most`, whole || "nearest", params];
     const kinds = isList ? [[`${cut} answers`, cut, params]] : [nearest];
+    const these = n === (isList ? Math.min(all, most) : whole ? total : most) ? [] : [[n > 1 ? `these ${n.toLocaleString("en")} answers` : "this answer", `${n} shown`, shown]];
     if (all && !isList) kinds.unshift([`${cut} texts with a word of the question`, `${cut} with a word`, {...params, mode: "lexical", weight: ""}]);
-    return kinds.map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, most, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
+    return [...these, ...kinds].map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
@@ -353,7 +359,16 @@ function addSlider(form, choose) {
     range.value = mix === "auto" ? 5 : mix;
     range.classList.toggle("idle", mix === "auto");
     range.setAttribute("aria-valuetext", mix === "auto" ? "automatic" : said());
+    return mix === "auto" ? "" : said();
   };
+}
+
+// On a narrow screen the options are folded, and say what is set.
+function foldOptions(form) {
+  const options = form.querySelector(".fold"), wide = matchMedia("(min-width: 800px)"), fold = () => (options.open = wide.matches);
+  wide.addEventListener("change", fold);
+  fold();
+  return (set) => (options.querySelector("summary").textContent = ["Options", ...set].filter(Boolean).join(" · "));
 }
 
 // To the first answer, to the filters, which are opened, or to where all begins; the address stays as it is.
@@ -376,7 +391,8 @@ function signPaper() {
   addEventListener("beforeprint", () => {
     const state = read(location.search), order = document.querySelector(".search select[name=sort]");
     asked.textContent = order ? state.q.trim() : ""; // whole, where the field cuts it
-    line.textContent = [order && !state.similar ? `order: ${order.selectedOptions[0].textContent}` : document.title, new Date().toLocaleDateString("sv"), location.href].join(" · ");
+    const index = document.querySelector(".search")?.dataset.index;
+    line.textContent = [index ? `index: ${index === "*" ? "all" : index}` : "", order && !state.similar ? `order: ${order.selectedOptions[0].textContent}` : document.title, new Date().toLocaleDateString("sv"), location.href].filter(Boolean).join(" · ");
   });
 }
 

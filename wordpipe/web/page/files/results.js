@@ -54,7 +54,8 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
   const {pieces, before, after} = passage ?? {pieces: [[(hit.text ?? "").slice(0, PASSAGE), false]], after: (hit.text ?? "").length > PASSAGE};
-  body.append(...[before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", ...marked(pieces, 20_000), after ? " …" : ""].filter(Boolean));
+  const words = make("span", {class: "words"}, before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", marked(pieces, 20_000), after ? " …" : "");
+  body.append(words);
   const open = async () => {
     const opened = panel.hidden;
     panel.hidden = !opened;
@@ -65,7 +66,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
 
   const isTitled = title.some(([piece]) => piece.trim()), page = act.read(hit), to = hit.link ?? page;
   const link = isTitled && to === page ? make("a", {href: page}, marked(cutPieces(title, TITLE), TITLE)) : make("a", {href: page}, "read");
-  openByClick(body, link);
+  openByClick(words, link);
   node.open = () => link.click();
   const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(to, location.href).href].filter(Boolean).join("\n"))}, "copy");
   node.append(
@@ -92,10 +93,10 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   return node;
 }
 
-// A click on a passage opens its text, but none that selects: a word by two clicks, or more of it by a movement.
-function openByClick(body, link) {
+// A click on the words of a passage opens its text, but none that selects: a word by two clicks, or more of it by a movement.
+function openByClick(words, link) {
   let timer = 0;
-  body.addEventListener("click", (event) => {
+  words.addEventListener("click", (event) => {
     clearTimeout(timer);
     if (event.detail === 1 && getSelection().isCollapsed && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey)) timer = setTimeout(() => link.click(), TWICE);
   });
@@ -140,7 +141,7 @@ function drawField(name, value, kind = "field") {
 // How strong an answer is beside the strongest one: a share of it in four steps, of a less related one at most two.
 function strength(share, isRelated) {
   const n = Math.max(1, Math.min(isRelated === false ? STEPS / 2 : STEPS, Math.ceil(STEPS * share)));
-  return make("span", {class: "score", role: "img", "aria-label": `strength ${n} of ${STEPS}`, title: `strength ${n} of ${STEPS}`}, "●".repeat(n) + "○".repeat(STEPS - n));
+  return make("span", {class: "score", role: "img", "aria-label": `strength ${n} of ${STEPS}`, title: `strength ${n} of ${STEPS} beside the strongest answer`}, "●".repeat(n) + "○".repeat(STEPS - n));
 }
 
 // Pieces of one text, in its one direction: an element for each would lay them out from left to right.

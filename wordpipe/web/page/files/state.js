@@ -59,18 +59,17 @@ export function request(state, more = {}) {
   return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
-// The address of as many answers as the server gives, as a table with links or as JSON.
-export function exported(path, params, most, form) {
-  const kind = form === "csv" ? {format: "spreadsheet", base: new URL("./", location.href).href} : {format: form};
-  const given = Object.entries({...params, k: most, ...kind, passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
+// The address of so many answers as a table or as JSON, both with links.
+export function exported(path, params, form) {
+  const given = Object.entries({...params, format: form === "csv" ? "spreadsheet" : form, base: new URL("./", location.href).href, passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
   return `${path}?${new URLSearchParams(given)}`;
 }
 
-// The name of that file: the index, what is asked, which answers, whether filters are on, and the day.
+// The name of that file: the index, what is asked, which answers, whether filters are on, the order, and the day.
 export function fileName(state, kind, form) {
   const asked = state.similar ? `like ${state.similar}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
-  const narrowed = state.f.length || state.where.trim() ? "filtered" : "";
-  const parts = [state.index === "*" ? "all" : state.index, asked, kind.replace(/(\d),(?=\d)/g, "$1"), narrowed, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
+  const narrowed = state.f.length || state.where.trim() ? "filtered" : "", order = state.sort && !state.similar ? `by ${state.sort}` : "";
+  const parts = [state.index === "*" ? "all" : state.index, asked, kind.replace(/(\d),(?=\d)/g, "$1"), narrowed, order, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
   return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60)).filter(Boolean).join("_")}.${form}`;
 }
 

@@ -4,6 +4,7 @@ import {make, text} from "./dom.js";
 const SHOWN = 8; // words of one side; the others in one line
 const NAMED = 4; // words of the sentence
 const LEAST = 3; // letters that a word and its stem have in common
+export const DOTS = "Dots show the score beside that of the strongest answer, in quarters; a less related answer has at most two."; // as in card.py
 const TIMES = {1: "once", 2: "twice"};
 
 // Parts of a score: [[side, share of it, [[word, share], …]], …]. Their sum is the score.
@@ -62,7 +63,7 @@ export function drawWhy(hit, asked) {
   const largest = Math.max(1e-12, ...sides.flatMap(([, , rows]) => rows.map(([, score]) => Math.abs(score))));
   return make(
     "div", {class: "why"}, sentence,
-    make("p", {class: "hint"}, "●●●● is as strong as the strongest answer, ●○○○ a quarter of it; a less related answer has at most two dots."),
+    make("p", {class: "hint"}, DOTS),
     sides.map(([side, share, rows]) =>
       make(
         "table", {}, make("caption", {}, side, " ", make("b", {}, number(share))),
