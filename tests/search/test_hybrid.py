@@ -276,8 +276,10 @@ def test_of_many_rows_both_sides_are_searched_at_the_same_time(lexical, monkeypa
     monkeypatch.setattr(dense, "search", lambda *asked: seen.append(current_thread().name) or search(*asked))
     for one, other in zip(made.find(ASKED, queries(len(ASKED)), 40), expected, strict=True):
         assert one.hits.rows.tolist() == other.hits.rows.tolist()
-        np.testing.assert_array_equal(one.hits.scores, other.hits.scores)
-    assert len(seen) == 2
+        np.testing.assert_allclose(
+            one.hits.scores, other.hits.scores, rtol=2e-6
+        )  # the products here are of all queries at once
+    assert len(seen) == 3  # for all queries, then for each half with what was found
     assert all(name.startswith("wordpipe-vectors") for name in seen)
 
     def fails(*_: object) -> list[Hits]:

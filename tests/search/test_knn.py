@@ -121,6 +121,22 @@ def test_the_compiled_loop_answers_as_numpy(seed: int, n: int, dim: int, k: int)
                 assert one == twin
 
 
+@settings(deadline=None)
+@given(seed=st.integers(0, 9_999), n=st.integers(1, 70), dim=st.integers(1, 400), k=st.integers(1, 80))
+def test_each_query_is_compared_with_vectors_of_its_own(seed: int, n: int, dim: int, k: int) -> None:
+    rng, queries_QD = np.random.default_rng(seed), unit(5, dim, seed + 1)
+    plain, compiled = read(unit(n, dim, seed)), read(unit(n, dim, seed))
+    compiled.compile()
+    numbers_QR = np.array([rng.permutation(n) for _ in queries_QD])
+    numbers_QR[rng.random(numbers_QR.shape) < 0.3] = -1
+    found = compiled.nearest_of_each(queries_QD, k, numbers_QR), plain.nearest_of_each(queries_QD, k, numbers_QR)
+    for query_D, numbers_R, hits, other in zip(queries_QD, numbers_QR, *found, strict=True):
+        (alone,) = compiled.nearest(query_D[None], k, numbers_R[numbers_R >= 0])
+        np.testing.assert_array_equal(hits.rows, alone.rows)
+        np.testing.assert_array_equal(hits.scores, alone.scores)
+        np.testing.assert_allclose(hits.scores, other.scores, atol=1e-6)
+
+
 def test_of_many_vectors_the_loop_is_loaded_with_the_next_query(monkeypatch: pytest.MonkeyPatch) -> None:
     few = read(unit(30, 8, 1))
     index = ExactRows(few)

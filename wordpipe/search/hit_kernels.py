@@ -104,7 +104,7 @@ def _sift_hits(heap_K: Ints, at: int, n: int, scores_M: Floats, ranks_M: Ints, r
 
 
 @inlined
-def _take_best(rows_M: Any, scores_M: Floats, ranks_M: Ints, m: int, rows_K: Ints, scores_K: Floats) -> None:
+def take_best(rows_M: Any, scores_M: Floats, ranks_M: Ints, m: int, rows_K: Ints, scores_K: Floats) -> None:
     """Write the best of m hits in order, as many as there is room for (compiled kernel).
 
     The best so far stand in a heap with the last of them at its root.
@@ -126,7 +126,7 @@ def _take_best(rows_M: Any, scores_M: Floats, ranks_M: Ints, m: int, rows_K: Int
 @short_kernel
 def _best(rows_M: Any, scores_M: Floats, rows_K: Ints, scores_K: Floats) -> None:
     """Write the best hits in order (compiled kernel)."""
-    _take_best(rows_M, scores_M, np.empty(0, np.int64), len(rows_M), rows_K, scores_K)
+    take_best(rows_M, scores_M, np.empty(0, np.int64), len(rows_M), rows_K, scores_K)
 
 
 def best_of(rows_N: npt.NDArray[np.integer[Any]], scores_N: Floats, k: int) -> Hits:
@@ -181,7 +181,7 @@ def _fuse(
         if scores_M[at] > 0:
             ranks_M[at] = 0
     k = min(m, len(rows_K))
-    _take_best(rows_M, scores_M, ranks_M, m, rows_K[:k], scores_K[:k])
+    take_best(rows_M, scores_M, ranks_M, m, rows_K[:k], scores_K[:k])
     return k
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -211,35 +212,50 @@ class Retriever:
         if self.lexical is None:
             return [Result(hits.first(k), dense=hits.first(k)) for hits in self.dense.search(queries_QD, _depth(k))]
         depth = _depth(k)
-        near = self._begun(lambda: self.near(queries_QD, depth))
+        near = cache(self._begun(lambda: self.near(queries_QD, depth)))
         words = [self.lexical.read(text, self.prefixes) for text in texts]
-        worded = self.worded(words, depth)
-        return self.mixed(words, queries_QD, near(), worded, k)
+        # of many rows the vectors of the earlier half are searched for again while the words of the later half are
+        half, ends = len(texts) // 2 if self._is_large else 0, []
+        for part in starmap(slice, pairwise(sorted({0, half, len(texts)}))):
+            worded = self.worded(words[part], depth)
+            ends.append(self._asking_again(words[part], queries_QD[part], near()[part], worded, k))
+        return [result for end in ends for result in end()]
 
     def mixed(
         self, words: Sequence[QueryTerms], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
     ) -> list[Result]:
         """Return the k best of what a hybrid search found by vectors and by words, after feedback."""
-        assert self.lexical is not None
-        depth, fuse = _depth(k), self.lexical.loops.fuse
+        return self._asking_again(words, queries_QD, near, worded, k)()
+
+    def _asking_again(
+        self, words: Sequence[QueryTerms], queries_QD: Vectors, near: Sequence[Hits], worded: Sequence[Hits], k: int
+    ) -> Callable[[], list[Result]]:
+        """Begin to search by vectors with what a hybrid search found; return a function that gives what `mixed` returns."""
+        lexical = self.lexical
+        assert lexical is not None
+        depth, fuse = _depth(k), lexical.loops.fuse
         weights = [self.share(one.length) if self.weight is None else self.weight for one in words]
         found = list(zip(near, worded, weights, strict=True))
         asked_again = [number for number, weight in enumerate(weights) if self.feedback and 0 < weight < 1]
         looked_at = [fuse(*found[number], self.feedback) for number in asked_again]
         moved_AD, feedback = with_feedback(queries_QD[asked_again], looked_at, self, self.feedback)
         if not asked_again:
-            return [Result(fuse(*one, k), *one) for one in found]
+            return lambda: [Result(fuse(*one, k), *one) for one in found]
         nearer = self._begun(lambda: self.near(moved_AD, depth, asked_again))
-        added = [
-            self.lexical.expanded(words[number], self.texts_of(first.rows))
-            for number, first in zip(asked_again, looked_at, strict=True)
-        ]
-        again = {}
-        for number, one, hits, terms in zip(asked_again, feedback, nearer(), added, strict=True):
-            compared = self.compared(number, terms, [near[number], hits], worded[number])
-            fused = fuse(hits, compared, weights[number], k)
-            again[number] = Result(fused, hits, compared, weights[number], one, terms)
-        return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
+
+        def ended() -> list[Result]:
+            added = [
+                lexical.expanded(words[number], self.texts_of(first.rows))
+                for number, first in zip(asked_again, looked_at, strict=True)
+            ]
+            again = {}
+            for number, one, hits, terms in zip(asked_again, feedback, nearer(), added, strict=True):
+                compared = self.compared(number, terms, [near[number], hits], worded[number])
+                fused = fuse(hits, compared, weights[number], k)
+                again[number] = Result(fused, hits, compared, weights[number], one, terms)
+            return [again.get(number) or Result(fuse(*one, k), *one) for number, one in enumerate(found)]
+
+        return ended
 
     def asked_twice(self, words: Sequence[QueryTerms], worded: Sequence[Hits]) -> list[Result]:
         """Compare again what the words of a hybrid search found, with the weightiest terms of the first hits.
@@ -258,12 +274,17 @@ class Retriever:
         """Return the share of the dense score for a query of so many known words, where none is given for all."""
         return vector_share(self.agreement, words)
 
+    @property
+    def _is_large(self) -> bool:
+        """True if a search takes so long that both sides are to be searched at the same time."""
+        return self.lexical is not None and len(self.lexical) >= COMPILED_FROM
+
     def _begun(self, work: Callable[[], T]) -> Callable[[], T]:
         """Begin a search by vectors; return a function that waits for its end and returns its result, or raises its error.
 
         Of many rows it works in another thread, as it needs the interpreter for little of its time.
         """
-        if self.lexical is None or len(self.lexical) < COMPILED_FROM:
+        if not self._is_large:
             return work
         try:
             return _beside().submit(work).result

@@ -14,6 +14,7 @@ from wordpipe.compiled import inlined, kernel, short_kernel, summing_kernel
 from wordpipe.search.hit_kernels import best_of as best_of
 from wordpipe.search.hit_kernels import distinct as distinct
 from wordpipe.search.hit_kernels import fuse as fuse
+from wordpipe.search.hit_kernels import take_best
 from wordpipe.search.hit_kernels import term_gains as term_gains
 
 Rows = npt.NDArray[np.int32]
@@ -125,6 +126,37 @@ def add_looked_up(
         low = _first_from(rows_P, row, low, high)
         if low < n and rows_P[low] == row:
             score += weight * _gain(counts_P[low], damping_N[row], in_field)
+        rows_C[kept], scores_C[kept] = row, score
+        kept += 1
+    return kept
+
+
+@kernel
+def add_common(
+    rows_C: Rows, scores_C: Floats, least: float, counts_N: npt.NDArray[np.uint8], damping_N: Floats,
+    in_field: np.float32, weight: np.float32,
+) -> int:  # fmt: skip
+    """Add what a common term adds to the scores of some texts (compiled kernel), as `add_looked_up`.
+
+    Args:
+        rows_C: the texts; afterwards those that are left, in their order.
+        scores_C: their scores, likewise.
+        least: a score, without this term, that is worth looking the text up.
+        counts_N: one more than how often the term stands in each text, 0 where it does not; any unsigned integers.
+        damping_N: what stands beside tf in the denominator.
+        in_field: as above.
+        weight: what stands before it.
+
+    Returns:
+        How many are left.
+    """
+    kept = 0
+    for candidate in range(len(rows_C)):
+        row, score = rows_C[candidate], scores_C[candidate]
+        if score < least:
+            continue
+        if counts_N[row] > 0:
+            score += weight * _gain(counts_N[row] - 1, damping_N[row], in_field)
         rows_C[kept], scores_C[kept] = row, score
         kept += 1
     return kept
@@ -306,6 +338,36 @@ def score_rows(
     return True
 
 
+@short_kernel
+def mark_words(
+    rows_R: Ints, sizes_N: Rows, ends_N: Ints, data_B: npt.NDArray[np.uint8], numbers_M: Ints, words_M: Ints,
+    has_RW: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Write which texts have a term of which words (compiled kernel).
+
+    Args:
+        rows_R: the texts.
+        sizes_N: the number of terms of each text.
+        ends_N: where the bytes of each end.
+        data_B: the terms of all texts; see `packed_lists`.
+        numbers_M: the terms of all words, ascending.
+        words_M: of which word each is.
+        has_RW: out, False before.
+    """
+    for text in range(len(rows_R)):
+        row = rows_R[text]
+        at, end, term, low = ends_N[row - 1] if row else 0, ends_N[row], -1, 0
+        for _ in range(sizes_N[row]):
+            value, at = _packed_number(data_B, at, end)
+            if value < 0:
+                break
+            term += (value >> 2) + 1
+            while low < len(numbers_M) and numbers_M[low] <= term:
+                if numbers_M[low] == term:
+                    has_RW[text, words_M[low]] = True
+                low += 1
+
+
 @kernel
 def border_of(scores_C: Floats, k: int) -> float:
     """Return the k-th best of some scores, 0 where there are fewer (compiled kernel).
@@ -323,6 +385,16 @@ def border_of(scores_C: Floats, k: int) -> float:
             heap_K[0] = scores_C[at]
             _sift(heap_K, 0)
     return float(heap_K[0])
+
+
+@inlined
+def _product(stored_MB: npt.NDArray[np.uint8], scale_M: Floats, row: int, queries_QD: Floats, query: int) -> np.float32:
+    """Return the product of a query with a stored vector (compiled kernel)."""
+    total = np.float32(0)
+    for d in range(queries_QD.shape[1]):
+        total += np.float32(np.int8(stored_MB[row, 4 + d])) * queries_QD[query, d]
+    product: np.float32 = total * scale_M[row]
+    return product
 
 
 @summing_kernel
@@ -345,9 +417,35 @@ def add_up(
         scores_QR: out.
     """
     for at in range(len(rows_R)):
-        row = rows_R[at]
         for query in range(len(queries_QD)):
-            total = np.float32(0)
-            for d in range(queries_QD.shape[1]):
-                total += np.float32(np.int8(stored_MB[row, 4 + d])) * queries_QD[query, d]
-            scores_QR[query, at] = total * scale_M[row]
+            scores_QR[query, at] = _product(stored_MB, scale_M, rows_R[at], queries_QD, query)
+
+
+@summing_kernel
+def nearest_of_each(
+    stored_MB: npt.NDArray[np.uint8], scale_M: Floats, rows_QR: Ints, queries_QD: Floats, found_QK: Ints, scores_QK: Floats,
+    kept_Q: Ints,
+) -> None:  # fmt: skip
+    """Write the nearest of some stored vectors of each query, in order (compiled kernel).
+
+    Args:
+        stored_MB: as for `add_up`, with the same products.
+        scale_M: the scale of each.
+        rows_QR: which vectors each query is compared with; -1: none.
+        queries_QD: of length 1.
+        found_QK: out, the K nearest.
+        scores_QK: out, their products, from -1 to 1.
+        kept_Q: out, how many of the K there are.
+    """
+    most, no_ranks = rows_QR.shape[1], np.empty(0, np.int64)
+    own_R, scores_R = np.empty(most, np.int64), np.empty(most, np.float32)
+    for query in range(len(queries_QD)):
+        n = 0
+        for at in range(most):
+            if rows_QR[query, at] >= 0:
+                product = _product(stored_MB, scale_M, rows_QR[query, at], queries_QD, query)
+                own_R[n], scores_R[n] = rows_QR[query, at], min(max(product, np.float32(-1)), np.float32(1))
+                n += 1
+        kept = min(n, found_QK.shape[1])
+        take_best(own_R, scores_R, no_ranks, n, found_QK[query, :kept], scores_QK[query, :kept])
+        kept_Q[query] = kept

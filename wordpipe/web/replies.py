@@ -100,7 +100,8 @@ def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 def lines_reply(rows: Iterable[Mapping[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
     """Return a reply with one JSON object per line, byte for byte the lines of `wordpipe query --json`."""
-    lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    written = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    lines = (written(row) + "\n" for row in rows)
     return Response("".join(lines).encode("utf-8", "replace"), headers=dict(headers or {}), media_type=LINES)
 
 

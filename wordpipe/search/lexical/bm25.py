@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,8 +53,8 @@ _OF_WORDS = ("word_letters", "word_sizes", "word_terms", "word_counts")
 _OF_TEXTS = ("terms", "term_bytes", "text_terms")
 _ARRAYS = _OF_TERMS + _OF_WORDS + _OF_TEXTS
 _NUMBERED = "word_terms"  # the array of int32; the others are bytes
-_SAMPLE = 1_000  # texts that tell the language
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
+_COMMON = 32  # a term of more than one of so many texts is looked up by the number of the text where loops are compiled
 _LEAST_SAVED = 1_000  # postings of a term, below which it is quicker to add them up than to see whether that is needed
 _ADDED_TERMS = 50
 """Terms that feedback adds to a query. On Cranfield, CISI, NPL and CACM hybrid search gained 3.2 points of nDCG@10 over BM25
@@ -100,7 +99,12 @@ class LexicalIndex(WordLookup):
         """
         from wordpipe.search.lexical.counting import counted  # Arrow's functions, which queries do without
 
-        texts, settings = _language_known(texts, settings)
+        language: str = settings.language
+        if language == "auto":
+            from wordpipe.search.lexical.language import with_language  # which queries do without
+
+            texts, language = with_language(texts)
+        settings = settings.in_language(language)
         found = counted(texts, Analyser(settings.language, stems=stems, without=settings.without_rules))
         return cls(settings, found.terms, found.postings, found.words, stems=stems)
 
@@ -278,19 +282,23 @@ class LexicalIndex(WordLookup):
             for forms in self.words_asked(query)
         ]
         words = [one for one in (*words, *([*self.begun(prefix)] for prefix in prefixes)) if one]
-        of_words = [number for one in words for number in one]
-        shares_R, total = np.zeros(len(rows_R), np.float32), 0.0
         if not words:
-            return np.ones_like(shares_R)
-        numbers_U, at_M = np.unique(of_words, return_inverse=True)
-        has_RU = self.texts(rows_R).have(numbers_U)
-        idf_M = self._idf(np.array(of_words, np.int64))
-        for last, own in zip(np.cumsum([*map(len, words)]).tolist(), words, strict=True):
-            places = slice(last - len(own), last)
-            idf = float(idf_M[places].min())
-            shares_R[has_RU[:, at_M[places]].any(axis=1)] += idf
-            total += idf
-        return shares_R / np.float32(total)
+            return np.ones(len(rows_R), np.float32)
+        pairs = sorted((number, at) for at, one in enumerate(words) for number in one)
+        numbers_M, words_M = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
+        idf_W = np.full(len(words), np.inf, np.float32)
+        np.minimum.at(idf_W, words_M, self._idf(numbers_M))
+        has_RW = self._have_words(rows_R, numbers_M, words_M, len(words))
+        shares_R: Floats = np.where(has_RW, idf_W, 0).sum(axis=1) / idf_W.sum()
+        return shares_R
+
+    def _have_words(self, rows_R: Rows, numbers_M: Rows, words_M: Rows, words: int) -> npt.NDArray[np.bool_]:
+        """Return which of R texts have which of W words, (R, W); see `TextCounts.have`."""
+        if self.loops is plain_loops:
+            return self.texts(rows_R).have(numbers_M, words_M, words)
+        own, has_RW = self.by_text, np.zeros((len(rows_R), words), np.bool_)
+        self.loops.mark_words(rows_R, own.sizes, own.ends, own.data, numbers_M, words_M, has_RW)
+        return has_RW
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each file of the lexical index: lexical.json and one .npy per array."""
@@ -379,6 +387,7 @@ class LexicalIndex(WordLookup):
             first = np.zeros(1, np.int64)
             tried.score_rows(query, first)
             tried.expanded(query, tried.texts(first))
+            tried._have_words(first, query.numbers, query.numbers, n)
             kernels.fuse(hits, hits, 0.5, 1)
             kernels.distinct(first)
         known = {"_idf_V": self._idf(np.arange(len(self.terms)))}
@@ -391,8 +400,12 @@ class LexicalIndex(WordLookup):
 
     def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
         """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
-        of_term, damping_N = self._of_term(number), self._damping
-        n: int = self.loops.add_looked_up(rows_C, scores_C, least, *of_term, damping_N, self._in_field, weight)
+        of_term, loops, weighed = self._of_term(number), self.loops, (self._damping, self._in_field, weight)
+        n: int
+        if loops is plain_loops or _COMMON * len(of_term[0]) < len(self):
+            n = loops.add_looked_up(rows_C, scores_C, least, *of_term, *weighed)
+        else:
+            n = loops.add_common(rows_C, scores_C, least, self._of_common(number), *weighed)
         return n
 
     @cached_property
@@ -474,17 +487,6 @@ class LexicalIndex(WordLookup):
 def _settings_of(index: LexicalIndex) -> str:
     """Return the settings of a lexical index beside its language."""
     return f"{'stems' if index.stems else 'whole words'}, k1 {index.settings.k1:g}, b {index.settings.b:g}"
-
-
-def _language_known(texts: Any, settings: LexicalSettings) -> tuple[Any, LexicalSettings]:
-    """Return all texts, and the lexical settings with the language that auto stands for."""
-    if settings.language != "auto":
-        return texts, settings.in_language(settings.language)
-    from wordpipe.search.lexical.language import recognised_language  # which queries do without
-
-    iterator = iter(texts)
-    first = list(islice(iterator, _SAMPLE))
-    return chain(first, iterator), settings.in_language(recognised_language(first))
 
 
 def _array(files: Mapping[str, bytes], name: str) -> npt.NDArray[Any]:

@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from wordpipe.search.lexical.analysis import written_words
 from wordpipe.search.lexical.stop_words import (
@@ -67,6 +67,13 @@ def recognised_language(texts: Iterable[str]) -> str:
         if theirs > _SHARED_AT_MOST * ours or (ours < _LEAST_OWN and 2 * counts[other] > counts[best]):
             return "none"
     return best
+
+
+def with_language(texts: Iterable[str]) -> tuple[Iterable[str], str]:
+    """Return all texts, and their language by the first ones; see `recognised_language`."""
+    iterator = iter(texts)
+    first = list(islice(iterator, _SAMPLE))
+    return chain(first, iterator), recognised_language(first)
 
 
 def are_small(words: Sequence[str], language: str) -> bool:

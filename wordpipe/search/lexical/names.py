@@ -92,6 +92,10 @@ class IndexWithNames(LexicalIndex):
         """Return the BM25 scores of some rows, (R,) float32, in whatever order."""
         return self.score_texts(query, self.texts(rows_R))
 
+    def _have_words(self, rows_R: Rows, numbers_M: Rows, words_M: Rows, words: int) -> npt.NDArray[np.bool_]:
+        """Return which of R texts have which of W words, (R, W)."""
+        return self.texts(rows_R).have(numbers_M, words_M, words)
+
     def written(self, number: int) -> str:
         """Return a term by its number."""
         return [*self.names][number - len(self.terms)] if number >= len(self.terms) else super().written(number)

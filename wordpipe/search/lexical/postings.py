@@ -180,13 +180,18 @@ class TextCounts:
     counts: Floats  # (M,) how often it stands there
     lengths: npt.NDArray[np.integer[Any]]  # (R,) terms of each text, known or not
 
-    def have(self, numbers_U: Rows) -> npt.NDArray[np.bool_]:
-        """Return which of the texts have which of U terms, ascending, (R, U)."""
-        has_RU = np.zeros((len(self.lengths), len(numbers_U)), np.bool_)
-        places_M = np.minimum(np.searchsorted(numbers_U, self.numbers), len(numbers_U) - 1)
-        own = np.flatnonzero(numbers_U[places_M] == self.numbers)
-        has_RU[self.at[own], places_M[own]] = True
-        return has_RU
+    def have(self, numbers_M: Rows, words_M: Rows, words: int) -> npt.NDArray[np.bool_]:
+        """Return which of the texts have which of W words, (R, W), each of which is any of some terms.
+
+        Args:
+            numbers_M: the terms of all words, ascending.
+            words_M: of which word each is, from 0.
+            words: W.
+        """
+        has_RW = np.zeros((len(self.lengths), words), np.bool_)
+        for number, word in zip(numbers_M.tolist(), words_M.tolist(), strict=True):
+            has_RW[self.at[self.numbers == number], word] = True
+        return has_RW
 
     @classmethod
     def joined(cls, texts: "Sequence[TextCounts]") -> "TextCounts":

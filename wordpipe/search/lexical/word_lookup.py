@@ -18,7 +18,7 @@ from wordpipe.search.hits import Mask
 from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
-from wordpipe.search.lexical.packed_lists import Pairs, strangers, within
+from wordpipe.search.lexical.packed_lists import Counts, Pairs, strangers, within
 from wordpipe.search.lexical.postings import Postings, QueryTerms, Terms, read_only
 from wordpipe.search.lexical.spelling import Speller, WordTable
 from wordpipe.search.settings import LexicalSettings
@@ -26,6 +26,7 @@ from wordpipe.search.vectors.knn import MayCompile
 
 _LEAST_HALF = 3  # letters of the second of two words that may be written as one
 READ_WORDS = 1 << 16  # whose terms an open index remembers
+_COMMON_TERMS = 64  # of which an open index also remembers the count in each text
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts
 _PREFIXES = 64  # beginnings whose terms are remembered
 _NAMES = 1_000  # terms that are looked at for signs in them
@@ -353,6 +354,21 @@ class WordLookup(MayCompile):
             return read_only(rows), read_only(counts)
 
         return lru_cache(READ_WORDS)(find)
+
+    @cached_property
+    def _of_common(self) -> Callable[[int], Counts]:
+        """A function from a common term to one more than its count in each of all texts, (N,), 0 where it does not stand."""
+        of_term, n, kind = self._of_term, len(self), np.min_scalar_type(self.postings.lists.largest + 1)
+
+        def find(number: int) -> Counts:
+            rows, counts = of_term(number)
+            if not within(rows, n):
+                raise strangers()
+            counts_N = np.zeros(n, kind)
+            counts_N[rows] = counts.astype(kind) + 1
+            return read_only(counts_N)
+
+        return lru_cache(_COMMON_TERMS)(find)
 
     @cached_property
     def loops(self) -> Any:

@@ -427,8 +427,7 @@ class VectorIndex(FoundRows):
                 "the FAISS index returned row numbers that do not exist", got=rows_QK.max(), hint=BUILD_AGAIN
             )
         if self._stored is not None:
-            pairs = zip(queries_QD[:, None], rows_QK, strict=True)
-            return [self._stored.nearest(query_1D, k, rows_K[rows_K >= 0])[0] for query_1D, rows_K in pairs]
+            return self._stored.nearest_of_each(queries_QD, k, rows_QK)
         return [_in_order(scores_K, rows_K).first(k) for scores_K, rows_K in zip(scores_QK, rows_QK, strict=True)]
 
     def _sifted(self, queries_QD: Vectors, k: int, allowed: Mask) -> list[Hits]:

@@ -152,7 +152,33 @@ class ByteVectors(MayCompile):
             scores_11 = np.empty((1, 1), np.float32)
             kernels.add_up(self._stored_MB, self.scale_M, numbers_R, query_1D, scores_11)
             kernels.best_of(numbers_R, scores_11[0], 1)
+            counts_1 = np.empty(1, np.int64)
+            kernels.nearest_of_each(
+                self._stored_MB,
+                self.scale_M,
+                numbers_R[None],
+                query_1D,
+                np.empty((1, 1), np.int64),
+                scores_11,
+                counts_1,
+            )
         self.loops = kernels
+
+    def nearest_of_each(self, queries_QD: Vectors, k: int, numbers_QR: Rows) -> list[Hits]:
+        """Return the k nearest of some vectors for every query, which are other ones for each; -1: none."""
+        self.begin_compiling()
+        if (loops := self.loops) is None:
+            pairs = zip(queries_QD[:, None], numbers_QR, strict=True)
+            return [self.nearest(query_1D, k, numbers_R[numbers_R >= 0])[0] for query_1D, numbers_R in pairs]
+        shape = len(queries_QD), min(k, numbers_QR.shape[1])
+        found_QK, scores_QK, kept_Q = (
+            np.empty(shape, np.int64),
+            np.empty(shape, np.float32),
+            np.empty(shape[0], np.int64),
+        )
+        queries_QD = np.ascontiguousarray(queries_QD)
+        loops.nearest_of_each(self._stored_MB, self.scale_M, numbers_QR, queries_QD, found_QK, scores_QK, kept_Q)
+        return [Hits(found_QK[at, :n], scores_QK[at, :n]) for at, n in enumerate(kept_Q.tolist())]
 
     def nearest(self, queries_QD: Vectors, k: int, among_R: Rows | None = None) -> list[Hits]:
         """Return the k nearest of all vectors, or of some, for every query of length 1; the hits have their numbers."""
