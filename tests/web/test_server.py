@@ -61,6 +61,13 @@ def test_a_request_and_its_answer(server):
     assert len(body.splitlines()) == 10
 
 
+def test_head_and_body_are_sent_together(server):
+    for _ in range(5):
+        with connected(server) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert connection.recv(1 << 16).rstrip().endswith(b"}")
+
+
 @pytest.mark.parametrize(
     "sent",
     [
