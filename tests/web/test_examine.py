@@ -10,6 +10,7 @@ import pytest
 
 import wordpipe
 from tests.support.map_page import Page
+from wordpipe.runtime import Progress
 from wordpipe.web import endpoint
 from wordpipe.web import page as PAGE
 from wordpipe.web.endpoints import examine
@@ -115,12 +116,18 @@ def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(servi
     assert (refused.status_code, refused.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
     assert "Refresh" not in refused.headers
     begun = threading.Event()
-    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(examine, "map_of_texts", lambda *_: begun.wait(20) and 1 / 0)
-    waiting = client.get("/map/index", params={"q": "salt"})
+    monkeypatch.setattr(examine, "_UNTIL_SAID_S", 0.5)  # where a browser asks
+
+    def made(*given):
+        given[-1].report(Progress("titles", 20, 40, "texts"))
+        return begun.wait(20) and 1 / 0
+
+    monkeypatch.setattr(examine, "map_of_texts", made)
+    waiting = client.get("/map/index", params={"q": "salt"}, headers={"Accept": "text/html"})
     begun.set()
-    assert (waiting.status_code, waiting.headers.get("Refresh")) == (503, "2"), waiting.text
+    assert (waiting.status_code, waiting.headers.get("Refresh")) == (503, "1"), waiting.text
     assert "is being made" in waiting.text
+    assert "worked on the map for 1 s; step: titles, 20 of 40 texts" in waiting.text
     assert 'href="../map/index?q=salt"' in waiting.text  # without a browser that refreshes
     for page in (refused, waiting):
         assert 'href="../?tab=about' in page.text  # its menu

@@ -117,6 +117,43 @@ def test_the_legend_lists_its_texts_and_a_reset_keeps_the_question(look_at, serv
     assert seen.errors == []
 
 
+def test_a_list_of_others_leads_back_to_the_answers_and_names_of_groups_stay(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    page.fill("#wanted", "salt")
+    page.locator("#card .said", has_text="answers to “salt”").wait_for()
+    answers = page.locator("#card .said").inner_text()
+    seen.settle()
+    named = "() => { let n = 0; window.writeGroup = () => n++; drawNow(true); return n; }"
+    assert page.evaluate(named) == page.locator("#legend button").count()
+    for leave in (lambda: page.locator("#card .to-list").click(), lambda: page.keyboard.press("Escape")):
+        page.get_by_role("button", name="List").click()
+        page.locator("#card .said", has_text="60 texts in view").wait_for()
+        assert page.locator("#card .to-list").inner_text() == "← answers to “salt”"
+        page.locator("canvas").focus()
+        leave()
+        page.locator("#card .said", has_text=answers).wait_for()
+        assert page.locator("#card .to-list").count() == 0
+    page.keyboard.press("Escape")
+    assert page.locator("#card .said").count() == 0
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("size", [(740, 360), (420, 360)])
+def test_a_phone_on_its_side_or_with_a_keyboard_shows_the_map(look_at, server, size):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.page
+    page.set_viewport_size({"width": size[0], "height": size[0] if size[0] > 700 else 860})
+    seen.go("/map/texts?layout=pca&q=salt").wait_for_selector("#card .said")
+    was = page.evaluate("turned")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    seen.settle()
+    assert page.evaluate("turned") == was  # what takes from the height alone does not turn the map
+    if size[0] > 700:
+        assert page.evaluate("stage.height") > 150
+
+
 def test_the_text_that_was_read_is_marked_on_the_map(look_at, server):  # noqa: F811
     seen = look_at(server.url)
     page = seen.go("/text/7?index=texts&q=salt")

@@ -557,6 +557,12 @@ def test_bars_of_a_range_are_links_without_a_script(client):
     shown = len(narrowed.all("li", **{"class": "hit"}))
     assert 0 < shown <= int(bars[1]["aria-label"].rsplit(": ")[-1]) + 1  # the next bar begins where this one ends
     assert len(narrowed.all("rect", **{"class": "out"})) == len(bars) - 1
+    middle = (bins[1]["from"] + bins[1]["to"]) / 2
+    halved = get(client, q="salt", mix="0", f=json.dumps([["share", [None, middle]]]))
+    assert len(halved.all("rect", **{"class": "part"})) == 1
+    assert len(halved.all("rect", **{"class": "out"})) == sum(one["count"] > 0 for one in bins[2:])
+    assert page.all("input", name="where")[0]["aria-describedby"] == "where-note"
+    assert "joined by and, or, not" in page.text
 
 
 def test_several_conditions_of_an_address_are_all_true(client):

@@ -44,6 +44,7 @@ _NEIGHBOURS = 10
 _GROUPED = 10_000  # texts by which groups are found; all others go to the nearest group
 _TEXTS_PER_GROUP = 20  # at least, on average
 _WORD = re.compile(r"[^\W\d_]{3,}")
+_ADDRESS = re.compile(r"\S+://\S+|\bwww\.\S+")  # whose parts name nothing
 _NAMES = 3  # words that name a group
 _ALIKE = 4  # letters with which words that are alike begin
 _TITLE = 90  # characters
@@ -102,7 +103,9 @@ def text_map_data(
             unit, min(_LAYOUT_NEIGHBOURS, len(unit) - 1), lambda done: report("neighbours", done)
         )
         places = on_grid(close_gaps(umap_layout(unit, near.astype(np.int64), cosines)))
+    report("groups", 0)
     groups = _groups(unit, names, beginnings, places, n_groups)
+    report("measuring the map", 0)
     kept = _kept(unit, places)
     return TextMap(title, names, rows, places, [groups, *fields], stands, beginnings, vectors_ND.shape[1], layout, kept)
 
@@ -131,7 +134,7 @@ def _groups(
     _, groups = np.unique(groups, return_inverse=True)
     groups = np.argsort(np.argsort(-np.bincount(groups), kind="stable"), kind="stable")[groups]  # the largest one first
     colours = colour_order(places, groups, COLOURS)
-    words = [{*_WORD.findall(f"{names[row]} {beginnings[row]}".lower())} for row in sample]
+    words = [{*_WORD.findall(_ADDRESS.sub(" ", f"{names[row]} {beginnings[row]}".lower()))} for row in sample]
     labels = _distinctive(words, groups[sample], len(colours))
     return Colouring(
         GROUPS, colours[groups].astype(np.uint8), dict(zip(colours.tolist(), map(", ".join, labels), strict=True))
@@ -142,7 +145,7 @@ def _distinctive(words: Sequence[set[str]], groups: npt.NDArray[np.int64], n_gro
     """Return for each group of texts the words that its texts have and others have not.
 
     They are those of the largest p log²(p / q), for p and q the shares of texts of the group, and of all, that have the word;
-    none begins as one before it.
+    none begins as one before it, and of two of which one holds the other the shorter is taken, if it weighs nearly as much.
 
     >>> texts = [{"sea", "the"}, {"sea", "the"}, {"iron", "the"}, {"iron", "the"}]
     >>> _distinctive(texts, np.array([0, 0, 1, 1]), 2)
@@ -155,12 +158,26 @@ def _distinctive(words: Sequence[set[str]], groups: npt.NDArray[np.int64], n_gro
         own = Counter(word for place in members.tolist() for word in words[place])
         share = {word: n / len(members) for word, n in own.items()}
         rise = {word: p * len(words) / every[word] for word, p in share.items() if p * len(words) > every[word]}
+        weight = {word: share[word] * np.log(rise[word]) ** 2 for word in rise}
         named: list[str] = []
-        for word in sorted(rise, key=lambda word: (-share[word] * np.log(rise[word]) ** 2, word)):
-            if len(named) < _NAMES and not any(word[:_ALIKE] == other[:_ALIKE] for other in named):
+        for word in sorted(weight, key=lambda word: (-weight[word], word)):
+            alike = next((place for place, other in enumerate(named) if _are_alike(word, other)), None)
+            if alike is None and len(named) < _NAMES:
                 named.append(word)
+            elif alike is not None and word in named[alike] and weight[word] > weight[named[alike]] / 2:
+                named[alike] = word  # rust says more than librust
         found.append(named or ["other texts"])
     return found
+
+
+def _are_alike(word: str, other: str) -> bool:
+    """True if two words of the name of a group begin alike, or one holds the other.
+
+    >>> _are_alike("compiler", "compiles"), _are_alike("rust", "librust"), _are_alike("ham", "shamrock")
+    (True, True, False)
+    """
+    short, long = sorted((word, other), key=len)
+    return short[:_ALIKE] == long[:_ALIKE] or (len(short) >= _ALIKE and short in long)
 
 
 def text_map_policy() -> str:

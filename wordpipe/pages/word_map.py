@@ -250,7 +250,7 @@ def _k_means(
         before, groups_N = groups_N, cosines_NG.argmax(axis=1)
         if (before == groups_N).all():
             break
-        sums_GD = np.stack([unit_ND[groups_N == group].sum(axis=0) for group in range(len(centres_GD))])
+        sums_GD = (groups_N == np.arange(len(centres_GD))[:, None]).astype(np.float32) @ unit_ND
         lengths = np.linalg.norm(sums_GD, axis=1, keepdims=True)
         centres_GD = np.where(lengths > 1e-6, sums_GD / np.maximum(lengths, 1e-6), centres_GD)
     return groups_N, float(cosines_NG.max(axis=1).mean())

@@ -157,9 +157,9 @@ class Application:
                 raise
             reply = error_reply(error)
             if reply.status_code == 503:
-                params = dict(request.query_params)
-                text = await self._page.being_made(params, request.path_params["name"], self._asker(request), "../")
-                return _page_reply(text, 503, Refresh="2")
+                params, name, far = dict(request.query_params), request.path_params["name"], str(error)
+                text = await self._page.being_made(params, name, far, self._asker(request), "../")
+                return _page_reply(text, 503, Refresh="1")
             text = await self._page.refused(json.loads(bytes(reply.body)), self._asker(request), "../")
             return _page_reply(text, reply.status_code)
 

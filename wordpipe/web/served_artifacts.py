@@ -82,6 +82,7 @@ class Generation:
     retired: bool = False
     remembered: dict[Hashable, Any] = field(default_factory=dict)  # what is asked often and takes time, as facets
     looks: dict[Hashable, "asyncio.Future[_Look]"] = field(default_factory=dict)  # slow work; for the loop's thread
+    steps: dict[Hashable, tuple[float, str]] = field(default_factory=dict)  # since when slow work goes on, and its step
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, kept with the served artifact for later requests; for the artifact's thread."""

@@ -1,12 +1,13 @@
 // Where we look: the place in the middle of the canvas, and pixels per step of the grid.
 const camera = { x: 0, y: 0, scale: 1 };
-const stage = { width: 0, height: 0, fit: 1, middleX: 0, middleY: 0 }; // in CSS pixels; fit is the scale that shows all
+const stage = { width: 0, height: 0, fit: 1, middleX: 0, middleY: 0, window: 0 }; // in CSS pixels; window is its width; fit is the scale that shows all
 const MOST_ZOOM = 96;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let flight = 0; // the animation frame that is asked for
 
 function measureStage(canvas) {
-  const upright = innerHeight > innerWidth; // of the window: the card takes from the map's height
+  const upright = innerWidth === stage.window ? turned : innerHeight > innerWidth; // of the window: card and keyboard take from the height alone
+  stage.window = innerWidth;
   if (upright !== turned) stage.width = 0; // so that all is shown
   turned = upright;
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];

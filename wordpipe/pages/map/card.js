@@ -24,11 +24,12 @@ function closing() {
   return [button];
 }
 
-// One step back: from a text to the list, from the list to the map.
+// One step back: from a text to the list, from a list to the answers, where there is a question, from these to the map.
 function stepBack() {
   if (state.chosen >= 0) return choose(-1);
   light(-1, -1);
-  if (TEXTS) showFew([], "");
+  if (TEXTS && isBesideAnswers()) lightAnswers(0);
+  else if (TEXTS) showFew([], "");
   else endAnalogy();
 }
 

@@ -54,7 +54,7 @@ function addressOfMap() {
 function keepPlace() {
   store(PLACE, {
     address: addressOfMap(), n: N, turned, x: camera.x, y: camera.y, zoom: camera.scale / stage.fit, chosen: state.chosen, few: fewNumbers, said: fewSaid,
-    listed, group: state.litGroup, colour: document.getElementById("colour")?.value, opened: openedText, scrolled: card.scrollTop,
+    answer: fewAnswer, listed, group: state.litGroup, colour: document.getElementById("colour")?.value, opened: openedText, scrolled: card.scrollTop,
   });
 }
 
@@ -72,7 +72,7 @@ function restorePlace(kept, linked) {
     colourBy(TEXTS.colourings[kept.colour]);
   }
   light(-1, kept.group);
-  if (TEXTS) showFew(kept.few, kept.said, true);
+  if (TEXTS) showFew(kept.few, kept.said, true, kept.answer);
   listed = kept.listed;
   state.chosen = linked;
   showCard();

@@ -42,7 +42,7 @@ function start() {
   drawLegend();
   startPointer();
   startPrinting();
-  if (matchMedia("(max-width: 760px)").matches) document.getElementById("groups").open = false; // the map comes first
+  if (matchMedia("(max-width: 760px), (max-height: 520px)").matches) document.getElementById("groups").open = false; // the map comes first, or the list
   document.getElementById("zoom-in").addEventListener("click", () => flyTo(zoomed(1.6, stage.width / 2, stage.height / 2), 200));
   document.getElementById("zoom-out").addEventListener("click", () => flyTo(zoomed(1 / 1.6, stage.width / 2, stage.height / 2), 200));
   document.getElementById("reset").addEventListener("click", reset);

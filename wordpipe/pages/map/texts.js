@@ -6,7 +6,7 @@ const WRITTEN = 60; // titles, of as many dots as are in view
 const few = new Uint8Array(N); // 1: lit, by a question or a lasso
 const lasso = { isOn: false, path: null };
 const SERVER = TEXTS && TEXTS.index !== null ? new URL("..", location.href) : null;
-let fewNumbers = [], fewSaid = "", listed = LISTED;
+let fewNumbers = [], fewSaid = "", fewAnswer = false, listed = LISTED; // the list, and whether it has the answers to the question
 let picture = null, pixels = null;
 let middles = []; // of the groups: [colour, x, y] on the grid
 let asking = new AbortController(), waiting = 0, told = null;
@@ -85,7 +85,9 @@ function drawTitles(seen, isFew) {
     place(focus, "underlined");
   }
   if (seen.length <= WRITTEN) for (const word of seen) if (word !== focus) place(word, "plain");
-  if (!isFew && focus < 0 && levelNow() < 3) for (const [colour, x, y] of middles) writeGroup(colour, x, y, boxes);
+  context.globalAlpha = isFew || focus >= 0 ? 0.6 : 1; // they say where one is, behind what is lit
+  if (levelNow() < 3) for (const [colour, x, y] of middles) writeGroup(colour, x, y, boxes);
+  context.globalAlpha = 1;
 }
 
 function writeGroup(colour, x, y, boxes) {
@@ -179,16 +181,16 @@ function lightAnswers(wait = WAIT, keeps = false) {
     if (!asked) return showFew([], "", keeps);
     if (!SERVER) {
       const typed = asked.toLowerCase(), found = Array.from(FOLDED.keys()).filter((word) => FOLDED[word].includes(typed));
-      return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps);
+      return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps, true);
     }
     asking = new AbortController();
     try {
       const reply = await get("search", { q: asked, k: ASKED, prefix: 1, format: "json" });
       const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0);
       const beside = found.length < all.length ? `; ${all.length - found.length} more are not on the map` : "";
-      showFew(found, `${found.length} answers to “${asked}”${beside}`, keeps);
+      showFew(found, `${found.length} answers to “${asked}”${beside}`, keeps, true);
     } catch (error) {
-      if (error.name !== "AbortError") showFew([], `The server does not answer: ${error.message}`);
+      if (error.name !== "AbortError") showFew([], `The server does not answer: ${error.message}`, false, true);
     }
   }, wait);
 }
@@ -223,10 +225,10 @@ function numberOfRow(row) {
 // ---- what is said beside the map
 
 // `keeps` the text that is chosen, which the address names.
-function showFew(numbers, said, keeps = false) {
+function showFew(numbers, said, keeps = false, isAnswer = false) {
   few.fill(0);
   for (const word of numbers) few[word] = 1;
-  [fewNumbers, fewSaid, listed] = [numbers, said, LISTED];
+  [fewNumbers, fewSaid, fewAnswer, listed] = [numbers, said, isAnswer, LISTED];
   state.hovered = -1; // of the list before
   if (state.chosen >= 0 && !keeps) choose(-1);
   else showText();
@@ -237,7 +239,7 @@ function showText() {
   const word = fewSaid ? state.chosen : wordInFocus(); // a list stays while one points at dots
   if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...aboutText(word));
   card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
-  if (fewSaid) return card.replaceChildren(...closing(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
+  if (fewSaid) return card.replaceChildren(...closing(), ...wayToAnswers(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
   card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
     + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
 }
@@ -276,6 +278,17 @@ function wayToList() {
   const button = element("button", `← ${fewSaid}`, "to-list");
   button.type = "button";
   button.addEventListener("click", () => choose(-1));
+  return [button];
+}
+
+// Back to the answers, from a list of other texts.
+const isBesideAnswers = () => Boolean(fewSaid && !fewAnswer && wanted.value.trim());
+
+function wayToAnswers() {
+  if (!isBesideAnswers()) return [];
+  const button = element("button", `← answers to “${wanted.value.trim()}”`, "to-list");
+  button.type = "button";
+  button.addEventListener("click", stepBack);
   return [button];
 }
 

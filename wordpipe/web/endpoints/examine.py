@@ -1,9 +1,10 @@
 """The API that looks into artifacts: `/attention` of a model in a text, `/map` of words or texts, `/doctor` of any kind."""
 
+import asyncio
 import gzip
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -36,12 +37,14 @@ from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param,
 from wordpipe.web.endpoints.models import second_param
 from wordpipe.web.page.parts import menu
 from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
+from wordpipe.web.replies import Refused, busy
 
 _MOST_NUMBER = 10_000  # of a layer or a head
 _MAPPED = 400  # words of a map
 _GROUPS = 10  # of texts
 _SAMPLE = 4_000  # vectors, or tokens, that are examined
 _LONGEST = 120.0  # seconds of an examination
+_UNTIL_SAID_S = 2.0  # that a browser waits for a map, until a page says how far it is
 
 _ATTENTION = Answer("Attention", fields({
     "model": TEXT, "digest": TEXT, "text": TEXT, "kind": TEXT, "kinds": listing(TEXT), "layer": WHOLE, "layers": WHOLE,
@@ -144,8 +147,15 @@ class MapPage(Endpoint):
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> list[_MadePage]:
         """Return the page of the map of an index or of words."""
-        run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html")
-        made = []
+        steps, key, began, made = at.generation.steps, items[0].batch, time.monotonic(), []
+        steps[key] = began, "beginning"
+
+        def heard(step: Progress) -> None:
+            if not step.note:
+                done = f", {step.done:,} of {step.total:,} {step.unit}" if step.total else ""
+                steps[key] = began, f"{step.phase}{done}"
+
+        run = _bounded(at, f"wordpipe map {shlex.quote(str(at.served.path))} -o map.html", heard)
         for one in items:
             if isinstance(at.opened, OpenWords):
                 words = map_of(at.opened.artifact, layout=one.layout, run=run)
@@ -159,8 +169,19 @@ class MapPage(Endpoint):
         return made
 
     async def respond(self, server: Serving, request: Request) -> Response:
-        """Return the page, which may load nothing, and ask this server alone."""
-        made = await self.answered(server, lambda _, found: found)
+        """Return the page, which may load nothing, and ask this server alone. Raises Refused: it says how far the map is."""
+        is_seen = "text/html" in request.headers.get("accept", "").lower()
+        try:
+            async with asyncio.timeout(_UNTIL_SAID_S if is_seen else None):  # the work goes on
+                made = await self.answered(server, lambda _, found: found)
+        except (TimeoutError, Refused) as error:
+            now = server.artifacts.pick(self.name, self.declared.can).current.steps.get(self.batch)
+            if isinstance(error, Refused) and (error.status != 503 or now is None):
+                raise
+            if now is None:
+                raise busy(503, "the server does other work first") from None
+            seconds = max(1, round(time.monotonic() - now[0]))
+            raise busy(503, f"the server has worked on the map for {seconds} s; step: {now[1]}") from None
         policy = f"{made.policy}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "Vary": "Accept-Encoding"}
         is_packed = "gzip" in request.headers.get("accept-encoding", "")
@@ -190,11 +211,12 @@ class Doctor(Endpoint):
         return [about | {name: found[name] for name in ("kind", "metrics", "meanings", "findings")} for _ in items]
 
 
-def _bounded(at: At, command: str) -> RunOptions:
-    """Return run options that end slow work of `/doctor` or `/map` after a time limit."""
+def _bounded(at: At, command: str, heard: Callable[[Progress], None] = lambda _: None) -> RunOptions:
+    """Return run options that end slow work of `/doctor` or `/map` after a time limit; its steps are `heard`."""
     ends = time.monotonic() + _LONGEST
 
-    def report(_: Progress) -> None:
+    def report(step: Progress) -> None:
+        heard(step)
         if time.monotonic() > ends or at.server.artifacts.slow.is_stopping:
             raise InputError(
                 f"this work takes longer than {_LONGEST:g} seconds, the maximum for a server", hint=command

@@ -133,16 +133,17 @@ def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) ->
     name, bins = column["name"], column["bins"]
     others = [pair for pair in chosen if pair[0] != name or not isinstance(pair[1], tuple)]
     ranges = [value for own, value in chosen if own == name and isinstance(value, tuple)]
+    is_whole = column["type"].startswith(("int", "uint", "date"))
     largest, bars = max(1, *(one["count"] for one in bins)), list[Markup]()
     for place, one in ((place, one) for place, one in enumerate(bins) if one["count"]):
         tall = max(_LOWEST_BAR, _BAR * one["count"] / largest)
-        is_out = bool(ranges) and (one["from"], one["to"]) not in ranges
+        held = _held(one, ranges[0], is_whole=is_whole, is_last=place == len(bins) - 1) if ranges else None
         said = f"{cut(name)} {_end(one['from'])} to {_end(one['to'])}: {one['count']:,}"
         link = url(**kept, f=json.dumps([*others, (name, (one["from"], one["to"]))], ensure_ascii=False))
         bars.append(tag(
             "a", tag("title", said), tag("rect", x=place, y=0, width=1, height=_BAR, class_="all"),
             tag("rect", x=f"{place + 0.05:g}", y=f"{_BAR - tall:.1f}", width="0.9", height=f"{tall:.1f}",
-                class_="out" if is_out else None),
+                class_=held),
             href=link, aria_label=said,
         ))  # fmt: skip
     ends = [tag("span", tag("bdi", _end(column[end]))) for end in ("least", "largest")]
@@ -150,6 +151,27 @@ def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) ->
         tag("svg", bars, viewBox=f"0 0 {len(bins)} {_BAR}", preserveAspectRatio="none", class_="bars"),
         tag("p", ends, class_="reach"),
     ]
+
+
+def _held(one: Mapping[str, Any], ends: tuple[Any, ...], *, is_whole: bool, is_last: bool = False) -> str | None:
+    """Return the class of a bar of a filter: `out` of a range, `part` of it in the range; None: all of it is in the range.
+
+    Bars of whole numbers and days, and the last bar, reach up to `to`, others stay below it.
+
+    >>> [_held({"from": low, "to": low + 1}, (1, 2.5), is_whole=False) for low in (0, 1, 2, 3)]
+    ['out', None, 'part', 'out']
+    """
+    first, last, low, high = (
+        value[:10] if isinstance(value, str) else value for value in (one["from"], one["to"], *ends)
+    )
+    try:
+        if (low is None or low <= first) and (high is None or last <= high):
+            return None
+        is_below = high is not None and (high < first or (high == first and not is_whole))
+        is_above = low is not None and (last < low or (last == low and not (is_whole or is_last)))
+        return "out" if is_below or is_above else "part"
+    except TypeError:  # an end of another kind than the values
+        return "out"
 
 
 def _end(value: Any) -> str:

@@ -36,6 +36,7 @@ from wordpipe.web.page.parts import (
 )
 
 K = 10  # hits at first
+_CONDITION = "A condition compares fields with =, <, >, in ('a', 'b') or like '%part%', joined by and, or, not."
 _MIXES = [
     ("auto", "automatic"),
     ("0", "exact words only"),
@@ -442,7 +443,7 @@ def _form(
     )  # fmt: skip
     where = tag(
         "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=_example(columns),
-        autocomplete="off", spellcheck="false",
+        autocomplete="off", spellcheck="false", aria_describedby="where-note",
     )  # fmt: skip
     kept = {name: value for name, value in _weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
@@ -458,6 +459,7 @@ def _form(
             tag("span", "only texts that have the words", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where"),
+            tag("span", _CONDITION, class_="hint where-note", id="where-note"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
         ), open=True, class_="fold"),

@@ -130,12 +130,13 @@ async def refused(reply: Mapping[str, Any], ask: Ask, root: str) -> str:
     return await _beside_menu(view, "not shown", {}, ask, root)
 
 
-async def being_made(params: Mapping[str, str], index: str, ask: Ask, root: str) -> str:
+async def being_made(params: Mapping[str, str], index: str, far: str, ask: Ask, root: str) -> str:
     """Return the HTML of the page, with its menu, that stands for a map of texts or words until that map is made.
 
     Args:
         params: of the URL, which the link to ask again keeps.
         index: of the texts, or the words.
+        far: how far the work is.
         ask: gives the JSON of the endpoints.
         root: as in `reading`.
     """
@@ -145,6 +146,7 @@ async def being_made(params: Mapping[str, str], index: str, ask: Ask, root: str)
         "div",
         tag("h1", "Map", class_="unseen"),
         said,
+        tag("p", far[:1].upper(), far[1:], "."),
         tag("p", "This page asks again by itself; you can also ", again, ".", class_="hint"),
         role="status",
     )

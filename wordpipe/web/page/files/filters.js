@@ -188,10 +188,10 @@ const holds = (value, asked) => String(value).toLowerCase().includes(asked.toLow
 // From one end to the other, below how many of the answers are where; a click on a bar takes its range.
 function drawRange(column, [low, high], act) {
   const isDate = /^(date|timestamp)/.test(column.type), short = (value) => (isDate ? String(value).slice(0, 10) : marks(Number(Number(value).toPrecision(Number.isInteger(value) ? 15 : 4))));
-  const bins = column.bins ?? [], largest = Math.max(1, ...bins.map((one) => one.count));
-  const bars = bins.map(({from, to, count}) => {
-    const isIn = (low === null || to >= low) && (high === null || from <= high), chosen = [from, to].map((end) => (isDate ? short(end) : end));
-    const bar = make("i", {title: `${short(from)} to ${short(to)}: ${count.toLocaleString("en")}`, class: isIn ? null : "out", onclick: () => act.range(column.name, ...chosen)});
+  const bins = column.bins ?? [], largest = Math.max(1, ...bins.map((one) => one.count)), isStepped = /^(u?int|date)/.test(column.type);
+  const bars = bins.map(({from, to, count}, place) => {
+    const chosen = [from, to].map((end) => (isDate ? short(end) : end)), held = heldOf(chosen, [low, high].map((end) => (isDate && end !== null ? short(end) : end)), isStepped, place === bins.length - 1);
+    const bar = make("i", {title: `${short(from)} to ${short(to)}: ${count.toLocaleString("en")}`, class: held, onclick: () => act.range(column.name, ...chosen)});
     bar.style.height = `${count ? Math.max(6, (100 * count) / largest) : 0}%`; // the object model, which the policy leaves to scripts
     return bar;
   });
@@ -248,6 +248,14 @@ function drawRange(column, [low, high], act) {
     steps(bins) ? make("p", {class: "hint"}, steps(bins)) : "",
     make("div", {class: "ends"}, make("div", {class: "range"}, make("span", {}, "from"), ends[0], make("span", {}, "to"), ends[1]), wrong),
   ];
+}
+
+// The class of a bar: `out` of a range, `part` of it in the range; null: all of it is. Bars of whole numbers
+// and days, and the last bar, reach up to `to`, others stay below it.
+function heldOf([from, to], [low, high], isStepped, isLast) {
+  if ((low === null || low <= from) && (high === null || to <= high)) return null;
+  const isBelow = high !== null && (high < from || (high === from && !isStepped)), isAbove = low !== null && (to < low || (to === low && !isStepped && !isLast));
+  return isBelow || isAbove ? "out" : "part";
 }
 
 // What is to be known of bars that are not of equal width.
