@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from urllib.parse import urlencode, urljoin
+from urllib.parse import quote, urlencode, urljoin
 
 import pytest
 
@@ -1084,26 +1084,75 @@ def test_ids_and_places_are_copied(see):
 
 @pytest.mark.slow
 def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
-    page = see(color_scheme="dark").go("/?q=salt")
+    f = '[["lang","en"],["lang","de"]]'
+    page = see(color_scheme="dark").go("/?" + urlencode({"index": "records", "q": "salt", "docs": 1, "mix": 5, "f": f}))
     page.wait_for_selector(HITS)
+    page.locator(".why-button").first.click()
+    page.wait_for_selector(".why")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     today = page.evaluate("new Date().toLocaleDateString('sv')")
-    signed = f"index: records · order: relevance · {today} · {page.url}"
-    assert page.locator(".paper").all_inner_texts() == ["salt", signed]
-    assert page.get_by_text("Dots show the score beside that of the strongest answer").is_visible()
-    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 27, 25)"
+    top, foot = page.locator(".paper").all_inner_texts()
+    asked, narrowed, how, texts = filter(None, top.split("\n"))
+    assert (asked, narrowed) == ("salt", "filters: lang: en or de")
+    assert how == "order: relevance · one hit per document · meaning 50 %"
+    assert re.fullmatch(rf"index: records · [\d,]+ texts\. .* Printed on {today}\.", texts), texts
+    assert foot == f"{today} · {page.url.split('?')[0]}?index=records&q=salt&docs=1&mix=5&f={f}"
+    # what is printed of an answer
+    assert page.get_by_text("Dots show the score beside that of the strongest answer").last.is_visible()
+    assert page.locator(".why").first.is_visible()
+    mark = page.locator(".hit mark").first
+    assert mark.evaluate("one => getComputedStyle(one).fontWeight") == "700"
+    assert mark.evaluate("one => getComputedStyle(one).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert page.evaluate("[document.body, document.documentElement].map(one => getComputedStyle(one).backgroundColor)") == [
+        "rgb(255, 255, 255)"
+    ] * 2  # fmt: skip
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     said = page.evaluate("document.querySelector('#results li.hit').innerText")
     place = page.locator(".copy.place").first.text_content()
     assert said.count(place.split("/")[-1]) == 1, said
     assert not page.locator(".export, .actions, .options, nav").filter(visible=True).count()
     assert page.locator(".status").inner_text() == page.locator(".n-answers").inner_text()
     page.locator(HITS).first.focus()
-    assert page.evaluate("getComputedStyle(document.activeElement).borderLeftColor") == "rgba(0, 0, 0, 0)"
-    pdf = pytest.importorskip("pypdfium2").PdfDocument(page.pdf(margin=dict.fromkeys(("top", "bottom"), "2cm")))
-    assert [f"{n} / {len(pdf)}" in one.get_textpage().get_text_range() for n, one in enumerate(pdf, 1)] == [True] * len(
-        pdf
+    assert page.evaluate("getComputedStyle(document.activeElement).borderLeftWidth") == "0px"
+    # the sheets: numbers, and a title from the second one on
+    page.goto(page.url.split("?")[0] + "?index=records&q=salt&k=30&docs=1")
+    page.wait_for_selector(".n-answers")
+    numbers = page.evaluate("[...document.querySelectorAll('#results .hits > li.hit')].map(one => one.value)")
+    pdf = pytest.importorskip("pypdfium2").PdfDocument(page.pdf(height="4in", width="6in"))
+    sheets = [one.get_textpage().get_text_range() for one in pdf]
+    assert [f"{n} / {len(pdf)}" in one for n, one in enumerate(sheets, 1)] == [True] * len(pdf)
+    assert all(one.lstrip().startswith("salt") for one in sheets[1:]), sheets
+    assert len(numbers) > 1
+    assert [one for one in numbers if f"\n{one}. " not in "\n".join(sheets).replace("\r", "")] == [], sheets
+
+
+@pytest.mark.slow
+def test_paper_without_a_script_says_the_same_above_the_answers(see):
+    asked = "?" + urlencode(
+        {"index": "records", "q": "salt", "docs": 1, "mix": 5, "f": '[["lang","en"],["lang","de"]]'}
     )
+    page = see(java_script_enabled=False).go(f"/{asked}")
+    page.emulate_media(media="print")
+    told = [*filter(None, page.locator(".paper").inner_text().split("\n"))]
+    assert told[:3] == ["salt", "filters: lang: en or de", "order: relevance · one hit per document · meaning 50 %"]
+
+
+@pytest.mark.slow
+def test_the_paper_of_a_text_has_its_address_alone(see):
+    seen = see()
+    page = seen.go("/?q=salt&index=records&f=" + quote('[["lang","en"]]'))
+    page.wait_for_selector(HITS)
+    page.locator(HITS).first.locator(".title a, .actions a").first.click()
+    page.wait_for_selector("article.reading")
+    page.wait_for_selector(".paper", state="attached")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shown = page.locator(".paper").inner_text().split(" · ")[1]
+    assert {"q=", "f="} == {one for one in ("q=", "f=") if one in page.url and one not in shown}
+    title = page.title()
+    page.goto(shown)
+    assert page.title() == title
 
 
 @pytest.mark.oracle

@@ -73,7 +73,7 @@ def card(
             "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
             tag("ol", others), class_="others",
         ) if others else None,
-        class_="hit", id=f"answer-{hit['rank']}",
+        class_="hit", id=f"answer-{hit['rank']}", value=hit["rank"],
     )  # fmt: skip
 
 

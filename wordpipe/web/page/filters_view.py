@@ -85,6 +85,18 @@ def _said(value: Any) -> str:
     return NO_VALUE if value is None else spaced(value)
 
 
+def in_words(chosen: Chosen, params: Mapping[str, str]) -> list[str]:
+    """Return what narrows the answers of the search view, a text for each field, whose values are alternatives.
+
+    >>> in_words([("section", "mail"), ("year", (1990, None)), ("section", None)], {"where": "size > 3"})
+    ['section: mail or no value', 'year: from 1990', 'condition: size > 3']
+    """
+    names = dict.fromkeys(name for name, _ in chosen)
+    condition = params.get("where", "").strip()
+    fields = [f"{name}: {' or '.join(_said(value) for one, value in chosen if one == name)}" for name in names]
+    return [*fields, f"condition: {condition}"] if condition else fields
+
+
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
     kept = {name: params.get(name) for name in KEPT if name != "f"}

@@ -18,7 +18,7 @@ from typing import Any
 from wordpipe.stages import less_related_from
 from wordpipe.web.endpoints.facets import quoted
 from wordpipe.web.page.card import DOTS, PASSAGE, card, cut
-from wordpipe.web.page.filters_view import KEPT, OURS, WEIGHED, chips_of, filters_of, read_chosen
+from wordpipe.web.page.filters_view import KEPT, OURS, WEIGHED, Chosen, chips_of, filters_of, in_words, read_chosen
 from wordpipe.web.page.parts import (
     ALL,
     Inner,
@@ -95,15 +95,38 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         hits = problem(facets)
     columns = fields["columns"] if fields_status == 200 else ()
     has_filters = any(one["name"] not in OURS and (one["filter"] or "bins" in one) for one in columns)
-    welcome = await _welcome(ask, index, has_filters=has_filters)
+    made = await made_of(ask, index)
+    welcome = await _welcome(ask, index, made, has_filters=has_filters)
+    orders = _orders(columns if has_words else (), params.get("sort", ""))
+    texts_said = tag(
+        "p", "index: ", tag("bdi", index.get("label", name)), f" · {index['rows']:,} texts. ", made, class_="of"
+    )
     return tag(
-        "div", _form(params, texts, name, columns, mixes=mixes, has_words=has_words),
+        "div", tag("div", _asked_on_paper(params, chosen, dict(orders)), texts_said, class_="paper top"),
+        _form(params, texts, name, columns, orders, mixes=mixes, has_words=has_words),
         tag("div", chips_of(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
         filters_of(fields if fields_status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_show=json.dumps(about["show"]),
         data_mixes=str(mixes).lower(),
     )  # fmt: skip
+
+
+def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[str, str]) -> list[Markup]:
+    """Return what stands on paper above the answers: the question, the filters, the order, what else is set; see paper.js."""
+    asked, mix, sort = params.get("q", "").strip(), params.get("mix", ""), params.get("sort", "")
+    is_like = params.get("similar") or params.get("similar_id")
+    narrowed = [tag("bdi", one) for one in in_words(chosen, params)]
+    said = ["one hit per document"] if params.get("docs") == "1" else []
+    if not is_like:
+        by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
+        order = orders[sort] if sort or asked else "as in the files"
+        said = [f"order: {order}", *said, by, *(f"{name}={value}" for name, value in _weighed(params).items())]
+    return [
+        tag("p", "" if is_like else asked, class_="asked", dir="auto"),
+        tag("p", [[" · " if at else "filters: ", one] for at, one in enumerate(narrowed)], class_="narrowed"),
+        tag("p", tag("bdi", " · ".join(filter(None, said))), class_="set"),
+    ]
 
 
 def with_all(texts: Sequence[Any]) -> list[Any]:
@@ -336,7 +359,7 @@ def _weighed(params: Mapping[str, str]) -> dict[str, str]:
     return {name: params[name] for name in WEIGHED if params.get(name)}
 
 
-async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> Markup:
+async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, *, has_filters: bool) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
         "Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
@@ -350,7 +373,7 @@ async def _welcome(ask: Any, index: Mapping[str, Any], *, has_filters: bool) -> 
         tag("li", tag("a", tag("bdi", one), href=url(q=one, index=index["name"]), class_="ask")) for one in queries
     ]
     return tag(
-        "div", tag("p", lead, class_="lead"), tag("p", await made_of(ask, index), class_="hint"),
+        "div", tag("p", lead, class_="lead"), tag("p", made, class_="hint"),
         [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
         tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
         tag("p", "Answers appear while you type. ", tag("span", keys, class_="by-keys"), class_="keys"), class_="empty",
@@ -429,10 +452,10 @@ def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str
 
 
 def _form(
-    params: Mapping[str, str], texts: Sequence[Any], index: str, columns: Sequence[Mapping[str, Any]], *,
-    mixes: bool, has_words: bool,
+    params: Mapping[str, str], texts: Sequence[Any], index: str, columns: Sequence[Mapping[str, Any]],
+    orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool,
 ) -> Markup:  # fmt: skip
-    """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples and orders."""
+    """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples."""
     typed = [tag("code", '"two words"'), " keeps words together, ", tag("code", "-word"), " leaves a word out"]
     if example := _typed_example(columns):
         typed += [", ", tag("code", tag("bdi", example)), " narrows by a field"]
@@ -455,7 +478,7 @@ def _form(
             "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
-            options("sort", _orders(columns if has_words else (), params.get("sort", "")), params.get("sort", ""), "order"),
+            options("sort", orders, params.get("sort", ""), "order"),
             tag("span", "only texts that have the words", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where"),

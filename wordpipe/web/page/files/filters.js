@@ -78,9 +78,17 @@ function show(event) {
 // What is chosen, each with a button that takes it away; `act` has choose(field, value) and condition(text).
 export function drawChips(state, act) {
   const chip = (name, value, away) => make("button", {type: "button", class: "chip", title: `take away ${name}: ${value}`.slice(0, 300), onclick: away}, text(name, 40), ": ", text(value, 60), make("span", {"aria-hidden": "true"}, " ×"), make("span", {class: "unseen"}, ", take away"));
-  const all = state.f.map(([name, value]) => chip(name, isRange(value) ? between(value) : value === null ? "no value" : spaced(value), () => act.choose(name, value)));
+  const all = state.f.map(([name, value]) => chip(name, valueInWords(value), () => act.choose(name, value)));
   if (state.where.trim()) all.push(chip("condition", state.where, () => act.condition("")));
   return all.length > 1 ? [...all, make("button", {type: "button", class: "clear", onclick: () => act.choose(null)}, "clear all")] : all;
+}
+
+const valueInWords = (value) => (isRange(value) ? between(value) : value === null ? "no value" : spaced(value));
+
+// What narrows the answers, a text for each field, whose values are alternatives, as filters_view.py says it.
+export function inWords(state) {
+  const names = [...new Set(state.f.map(([name]) => name))], condition = state.where.trim();
+  return [...names.map((name) => `${name}: ${state.f.filter(([one]) => one === name).map(([, value]) => valueInWords(value)).join(" or ")}`), ...(condition ? [`condition: ${condition}`] : [])];
 }
 
 const between = ([low, high]) => [low === null ? "" : `from ${marks(low)}`, high === null ? "" : `to ${marks(high)}`].filter(Boolean).join(" ");

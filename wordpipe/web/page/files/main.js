@@ -3,6 +3,7 @@ import {goBack, opened, rememberList, rememberOpened} from "./back.js";
 import {copy, get, onPage, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
 import {walkMarks} from "./marks.js";
+import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
 import {exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
@@ -381,19 +382,6 @@ function skip(event) {
   if (first === place) place.tabIndex = -1;
   first.focus();
   first.scrollIntoView({block: "start"});
-}
-
-// Paper says what is on it, the day, and the address.
-function signPaper() {
-  const line = make("p", {class: "paper"}), asked = make("p", {class: "paper asked", dir: "auto"});
-  document.querySelector(".search")?.before(asked);
-  document.querySelector("footer").before(line);
-  addEventListener("beforeprint", () => {
-    const state = read(location.search), order = document.querySelector(".search select[name=sort]");
-    asked.textContent = order ? state.q.trim() : ""; // whole, where the field cuts it
-    const index = document.querySelector(".search")?.dataset.index;
-    line.textContent = [index ? `index: ${index === "*" ? "all" : index}` : "", order && !state.similar ? `order: ${order.selectedOptions[0].textContent}` : document.title, new Date().toLocaleDateString("sv"), location.href].filter(Boolean).join(" · ");
-  });
 }
 
 // The link to a text is copied, so that one stays where one reads.

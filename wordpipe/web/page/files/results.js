@@ -50,7 +50,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const place = placeOf(hit, act.names);
   const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
   const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
-  const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`});
+  const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`, value: hit.rank});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
   const {pieces, before, after} = passage ?? {pieces: [[(hit.text ?? "").slice(0, PASSAGE), false]], after: (hit.text ?? "").length > PASSAGE};
