@@ -1139,6 +1139,16 @@ def test_paper_without_a_script_says_the_same_above_the_answers(see):
 
 
 @pytest.mark.slow
+def test_paper_has_what_is_folded_of_an_artifact_and_nothing_to_try(see):
+    page = see().go("/?tab=about")
+    page.emulate_media(media="print")
+    assert page.locator(".artifacts section dl").first.is_visible()
+    page.goto(page.url.replace("/?tab=about", "/api"))
+    assert page.locator(".params").first.is_visible()
+    assert page.locator(".contents, .api :is(form, .try, button)").filter(visible=True).count() == 0
+
+
+@pytest.mark.slow
 def test_the_paper_of_a_text_has_its_address_alone(see):
     seen = see()
     page = seen.go("/?q=salt&index=records&f=" + quote('[["lang","en"]]'))

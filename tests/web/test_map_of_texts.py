@@ -264,6 +264,23 @@ def test_a_long_list_goes_on(look_at, server):  # noqa: F811
 PHONE = {"viewport": {"width": 420, "height": 820}, "has_touch": True, "is_mobile": True}
 
 
+@pytest.mark.slow
+def test_paper_says_what_is_asked_and_has_the_whole_list_without_its_buttons(look_at, server):  # noqa: F811
+    seen = look_at(server.url, viewport={"width": 700, "height": 1000})  # a sheet upright
+    page = seen.go("/map/texts?layout=pca&q=salt")
+    page.wait_for_selector("#card .said")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    told, address = page.locator("p.paper").all_inner_texts()
+    today = page.evaluate("new Date().toLocaleDateString('sv')")
+    assert told.startswith("question: salt · "), told
+    assert told.endswith(f" · printed on {today}"), told
+    assert address == page.url
+    assert page.locator("#card :is(a, .close)").filter(visible=True).count() == 0
+    assert page.locator("#legend button").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.getElementById('card')).overflowY") == "visible"
+
+
 def test_on_a_phone_nothing_is_covered_and_fingers_move_the_map(look_at, server):  # noqa: F811
     seen = look_at(server.url, **PHONE)
     page = seen.go("/map/texts?layout=pca&q=salt")

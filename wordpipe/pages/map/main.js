@@ -21,9 +21,15 @@ function refresh(density) {
   drawNow(true);
 }
 
-// On paper: black on white whatever the screen, and as many dots as a printer has.
+// On paper: black on white whatever the screen, and as many dots as a printer has; what is asked, what the colours are, the day and the address.
 function startPrinting() {
+  const told = element("p", "", "paper"), address = element("p", "", "paper");
+  document.querySelector("header").append(told);
+  document.querySelector("aside").append(address);
   addEventListener("beforeprint", () => {
+    const asked = wanted.value.trim(), colours = legend.children.length ? document.querySelector("#groups > summary").textContent : "";
+    told.textContent = [asked && `question: ${asked}`, colours, `printed on ${new Date().toLocaleDateString("sv")}`].filter(Boolean).join(" · ");
+    address.textContent = location.protocol === "file:" ? "" : location.href; // the folder of a file is nobody else's
     document.documentElement.classList.add("paper");
     refresh(3);
   });
