@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from wordpipe.errors import ConfigError
-from wordpipe.search import FieldColumns, RowFilter, locked_database
+from wordpipe.search import FieldColumns, RowFilter, hints_on_empty, locked_database
 
 SCHEMA = pa.schema([("row", pa.int64()), ("year", pa.int32()), ("lang", pa.string()), ("my column", pa.float64())])
 Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
@@ -140,6 +140,13 @@ def test_anything_else_is_refused_with_the_reason(condition, message):
         ("lang = 'a && b' and pg_sleep(1)", "compare a column with a value, for example"),
         ("", 'write, for example, --where "year > 2000'),
         (" ", 'write, for example, --where "year > 2000'),
+        ("year > 100,000", "write 100000 without a comma; for example"),
+        ("year between 1 000 and 2,000,000", "write 1000 without a space"),
+        ("not lang", "compare the field: lang is null, or lang = '…'; columns: "),
+        ("year > 2000 and lang", "compare the field: lang is null, or lang = '…'; columns: "),
+        ("year", "compare the field: year is null, or year = …; for example"),
+        ("lang = ‘de’ and", "for example"),
+        ('lang = "year2"', "write a text in single quotes: 'year2'; did you mean year?"),
     ],
 )
 def test_what_other_languages_write_is_told_in_sql(condition, hint):
@@ -147,6 +154,41 @@ def test_what_other_languages_write_is_told_in_sql(condition, hint):
         asked(condition, made_rows(1))
     assert (caught.value.hint or "").startswith(hint)
     assert caught.value.message != ": not a condition"
+
+
+def test_an_error_has_an_example_of_the_rows_and_their_fields():
+    table = [{"row": n, "year": 1900 + n, "lang": "sv" if n % 2 else "da"} for n in range(9)]
+    for condition in ("year >", "count(*) > 1", "lang"):
+        with pytest.raises(ConfigError) as caught:
+            asked(condition, table)
+        said = '--where "year > 1903 and lang = \'da\'"; columns: row, year, lang, "my column"'
+        assert caught.value.hint.endswith(said)
+    with pytest.raises(ConfigError) as caught:
+        asked("not SV", table)
+    assert caught.value.hint.startswith("did you mean lang = 'sv'?; columns: ")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "lang = ‘de’",
+        "lang = “de”",
+        "lang = „de“ or lang = “d'e”",
+        'lang = "de"',
+        'lang in ("de", “d\'e”)',
+        "'de' = \"lang\"",  # a column
+    ],
+)
+def test_texts_may_stand_in_other_quotes_where_they_can_be_nothing_else(condition):
+    table = [{"row": n, "lang": lang} for n, lang in enumerate(("de", "d'e", "en"))]
+    assert asked(condition, table).tolist() == [True, "d'e" in condition, False]
+
+
+def test_a_comparison_with_an_empty_text_says_how_texts_without_a_value_are_found():
+    table = pa.Table.from_pylist([{"row": 0, "lang": None, "my column": 1.0}], SCHEMA)
+    columns = FieldColumns(SCHEMA, lambda names: table.select(list(names)).to_batches(), 1)
+    assert hints_on_empty("year > 1 or LANG=''", columns) == ["lang is null finds texts without a value"]
+    assert hints_on_empty("\"my column\" = '' or lang = 'x'", columns) == []
 
 
 def test_an_empty_condition_says_so():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from wordpipe.search.conditions import locked_database, quoted
     from wordpipe.search.field_columns import FieldColumns, amount_in, numbers_of, span_of, without_number
-    from wordpipe.search.filters import RowFilter
+    from wordpipe.search.filters import RowFilter, hints_on_empty
     from wordpipe.search.hits import Hits, best_of, weighed
     from wordpipe.search.hybrid import (
         ELSEWHERE_UNMEASURED,

@@ -8,6 +8,7 @@ may open no file and load no extension, its settings are locked, and its memory 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ import pyarrow as pa
 from wordpipe.artifacts import is_json, type_name
 from wordpipe.errors import ConfigError
 from wordpipe.runtime import ADDRESS_SPACE, need_address_space
-from wordpipe.search.field_columns import Batches
+from wordpipe.search.field_columns import Batches, first_values
 from wordpipe.wording import is_unicode
 
 _SAFE: dict[str, Any] = {
@@ -31,13 +32,11 @@ _SAFE: dict[str, Any] = {
     "memory_limit": "2GB",
 }
 _TYPED = 6  # columns that an error names with their types
-_LOOKED_AT = 1_000  # values of a column, for what they look like
 _DEEPEST = 200  # brackets within each other
 _LONGEST = 100_000  # characters of a condition
 _MOST = 2_000  # conditions joined in one: 20,000 took 19 s and 435 MB
 _SHOWN = 300  # characters of a condition, or of what is wrong with it, in an error
 
-TABLE = "rows"  # what the table is called in a condition: `rows.year` is `year`
 _EXAMPLE = "year > 2000 and lang = 'de'"
 _CLAUSES = ("where_clause", "having", "qualify", "sample", "group_expressions", "modifiers")
 _CLASSES = {
@@ -63,6 +62,22 @@ _SIGNS = {"=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or", "|": "or"
 _SIGN = re.compile(r"""'[^']*'|"[^"]*"|->>|!=|!~|(=>|=<|&&?|\|\|?|!|->)""")
 """Signs of other languages, beside texts and names, in which they stand for themselves."""
 _QUOTED, _JOINS = re.compile(r"""'[^']*'|"[^"]*\""""), re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
+_CURLY = re.compile("[‘’‚‛]([^‘’‚‛']*)[‘’‛]|[“”„‟]([^“”„‟]*)[“”‟]")
+_GROUPED = re.compile(r"(?:[<>=]|\bbetween|\band)\s*(\d{1,3}(?:[, ]\d{3})+)(?![\d.,])", re.IGNORECASE)
+TABLE = "rows"  # what the table is called in a condition: `rows.year` is `year`
+_NOT_IN_EXAMPLES = {
+    "row",
+    "doc_id",
+    "title",
+    "text",
+    "source",
+    "line",
+    "id",
+    "record_id",
+    "sentence_id",
+    "anchor",
+    "see_also",
+}
 _ORDER = re.compile(r"\border\s+by\b|\blimit\s+\d", re.IGNORECASE)
 
 
@@ -95,26 +110,54 @@ def _no_column(condition: str, name: str, tree: Any, schema: pa.Schema, batches:
     listed = re.search(rf'(?<!\w)"?{re.escape(name)}"?\s+(?:not\s+)?in\s+"?(\w+)', condition, re.IGNORECASE)
     is_value = (listed and listed[1] in schema.names) or re.search(rf'[=<>]\s*"?{re.escape(name)}(?!\w)', condition)
     objects = [
-        field.name for field in schema if is_json(field) and _is_key(whole[0], _first_values(batches, field.name))
+        field.name for field in schema if is_json(field) and _is_key(whole[0], first_values(batches, field.name))
     ]
     near = get_close_matches(name, schema.names, n=3, cutoff=0.6)
     near = near or [known for known in schema.names if known.lower() in (name.lower(), last.lower())]
-    kind = ":int" if any(_constant(part)[:1].isdigit() for part in _parts(tree)) else ""
+    kind = ":int" if any(constant(part)[:1].isdigit() for part in parts_of(tree)) else ""
     hint = f"to make a field of the records a column, run: wordpipe ingest … --metadata {quoted(name)}{kind}"
     if near:
         hint = f"did you mean {', '.join(map(quoted, near))}? Otherwise, {hint}"
     if is_value:
         hint = f"write a text in single quotes: '{name}'" + (f"; {hint}" if near else "")
+    elif not near and (meant := _field_with(name, schema, batches)):
+        hint = f"did you mean {meant}?"
     if objects:
         hint = f"write a field of an object as {' or '.join(_reaching([one, *whole]) for one in objects)}"
     return misfit(condition, f"no column {name}", schema, hint)
 
 
-def _first_values(batches: Batches, name: str) -> list[Any]:
-    """Return the first values of a column that are there."""
-    first = next(iter(batches([name])), None)
-    values = [] if first is None else first.column(0).slice(0, _LOOKED_AT).to_pylist()
-    return [value for value in values if value is not None]
+def _field_with(value: str, schema: pa.Schema, batches: Batches) -> str:
+    """Return the comparison of a field with a value that a condition names, if a field has the value; else ""."""
+    for field in schema:
+        if pa.types.is_string(field.type):
+            known = next((one for one in first_values(batches, field.name) if one.lower() == value.lower()), None)
+            if known is not None:
+                return f"{quoted(field.name)} = {text_of(known)}"
+    return ""
+
+
+def example_of(schema: pa.Schema, batches: Batches) -> str:
+    """Return a condition on a number and a text of the rows, as an example."""
+    number, text = "", ""
+    for field in schema:
+        if field.name in _NOT_IN_EXAMPLES or quoted(field.name) != field.name:
+            continue
+        values = first_values(batches, field.name)
+        if not number and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and len({*values}) > 1:
+            number = f"{field.name} > {sorted(values)[len(values) // 2]}"
+        if not text and pa.types.is_string(field.type):
+            often = [one for one, n in Counter(values).most_common(9) if n > 1 and re.fullmatch(r"\w[\w -]{0,30}", one)]
+            text = f"{field.name} = {text_of(often[0])}" if often else ""
+    return " and ".join(filter(None, [number, text])) or _EXAMPLE
+
+
+def with_example(error: ConfigError, schema: pa.Schema, batches: Batches) -> ConfigError:
+    """Return the error for a condition with an example of these rows, and with their columns."""
+    names = ", ".join(quoted(field.name) for field in schema)
+    hint = (error.hint or "").replace(_EXAMPLE, example_of(schema, batches))
+    error.hint = f"{hint}; columns: {names}" if hint else f"columns: {names}"
+    return error
 
 
 def _is_key(name: str, texts: Iterable[str]) -> bool:
@@ -136,16 +179,16 @@ def fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches:
     # every part of the condition: a column beside constants may be a list, an object or a text
     known = {field.name.lower(): field for field in schema}
     texts, constants = [], []
-    for part in _parts(tree):
-        path, sides = _path(part, known), [*_sides(part)]
-        beside = [constant for side in sides if (constant := _constant(side))]
+    for part in parts_of(tree):
+        path, sides = path_of(part, known), [*sides_of(part)]
+        beside = [one for side in sides if (one := constant(side))]
         constants += beside
         if len(path) > 1 and pa.types.is_string(known[path[0].lower()].type):
             return f"write a field of an object as {_reaching(path)}"
         # a list or an object that is compared as a whole
         is_compared = beside and part.get("type") != "ARRAY_EXTRACT" and part.get("function_name") not in _TAKE_APART
         for side in sides:
-            found = _path(side, known)
+            found = path_of(side, known)
             field = known[found[0].lower()] if len(found) == 1 else None
             name = quoted(field.name) if field else ""
             if field and is_compared and pa.types.is_list(field.type):
@@ -154,7 +197,7 @@ def fit_hint(condition: str, reason: str, tree: Any, schema: pa.Schema, batches:
                 return f"{name} contains objects, so write a field of an object as {name}->>'FIELD'"
             # a text, or a field of an object, which is text: the cast that it needs
             if side.get("function_name") == "->>":
-                name = "->>".join(_constant(one) or ".".join(map(quoted, _path(one, known))) for one in _sides(side))
+                name = "->>".join(constant(one) or ".".join(map(quoted, path_of(one, known))) for one in sides_of(side))
             if name and (field is None or pa.types.is_string(field.type)):
                 texts.append((bool(beside and beside[0][0] != "'"), name))
     if not texts:
@@ -170,7 +213,7 @@ _OF_DATES = ("year", "month", "day", "date_part", "date_trunc")
 def _text_hint(text: str, reason: str, constants: Sequence[str], schema: pa.Schema, batches: Batches) -> str:
     """Return a hint on comparing a column of text, or a field of an object; "" if none is known."""
     plain = next((field.name for field in schema if quoted(field.name) == text), None)
-    dates = [] if plain is None else [one for one in _first_values(batches, plain) if _DATE.match(str(one))]
+    dates = [] if plain is None else [one for one in first_values(batches, plain) if _DATE.match(str(one))]
     if dates and ("date field" in reason or "timestamp field" in reason):
         return f"some values are not dates, so use TRY_CAST({text} AS DATE), which gives null for these values"
     clash = _TYPE_CLASH.search(reason)
@@ -203,52 +246,18 @@ def _meant(condition: str) -> str:
     """Return what SQL writes for signs of other languages in a condition; "" if there are none."""
     if _ORDER.search(condition):
         return "hits are sorted by score; for another order, sort the output of --json or --format tsv; -k N limits the hits"
+    if grouped := _GROUPED.search(_QUOTED.sub("", condition)):
+        mark = "comma" if "," in grouped[1] else "space"
+        return f"write {re.sub('[, ]', '', grouped[1])} without a {mark}"
     signs = dict.fromkeys(sign[1] for sign in _SIGN.finditer(condition) if sign[1])
     return ", ".join(f"write {_SIGNS[sign]} instead of {sign}" for sign in signs)
-
-
-def _sides(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the expressions that an expression of a condition is made of: what it compares, its items, its arguments."""
-    for value in part.values():
-        for item in value if isinstance(value, list) else [value]:
-            one = item.get("expression", item) if isinstance(item, dict) else {}
-            if "class" in one:
-                yield one
-
-
-def _constant(part: dict[str, Any]) -> str:
-    """Return a constant of a condition, a text or a number, as it is written; nothing for all else."""
-    if part.get("class") != "CONSTANT":
-        return ""
-    literal, value = part.get("literal"), part.get("value")  # the second of DuckDB before 2
-    if isinstance(literal, dict) and "text" in literal:
-        return _text(literal["text"]) if literal["kind"] == "STRING" else str(literal["text"])
-    found = value.get("value") if isinstance(value, dict) else None
-    return _text(found) if isinstance(found, str) else "" if found is None else str(found)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _path(part: dict[str, Any], known: Container[str]) -> list[str]:
-    """Return the column that a part of a condition names, as spelled there, and the fields within; nothing if unknown."""
-    if part.get("class") == "COLUMN_REF":
-        path = part["column_names"]
-        path = path[1:] if path[0].lower() == TABLE and len(path) > 1 and TABLE not in known else path
-        return path if path[0].lower() in known else []
-    if part.get("type") in ("ARRAY_EXTRACT", "STRUCT_EXTRACT"):
-        base, key = [*_sides(part), {}, {}][:2]
-        field = _constant(key)
-        return [*path, field[1:-1]] if (path := _path(base, known)) and field.startswith("'") else []
-    return []
 
 
 def _reaching(path: Sequence[str]) -> str:
     """Return a field of an object as it is written in a condition, by its path."""
     plain = len(path) == 2 and re.fullmatch(r"\w+", path[1])
     steps = [step if re.fullmatch(r"\w+", step) else f'"{step}"' for step in path[1:]]
-    return f"{quoted(path[0])}->>" + _text(path[1] if plain else f"$.{'.'.join(steps)}")
+    return f"{quoted(path[0])}->>" + text_of(path[1] if plain else f"$.{'.'.join(steps)}")
 
 
 def quoted(name: str) -> str:
@@ -272,6 +281,9 @@ _COMPARED = re.compile(r"\s*(?:[=<>!~%*/+|-]|::|(?:not\s+)?(?:in|i?like|between|
 _COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
 
 
+_TEXT_FOLLOWS = re.compile(r"(?:[=<>]|\blike|\bin\s*\([^()]*)\s*$", re.IGNORECASE)
+
+
 def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
     """Return the condition with these columns in double quotes; a word of SQL only where it is compared, or everywhere."""
     known = {name.lower(): name for name in names} | {name: name for name in names}
@@ -292,17 +304,19 @@ def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True)
 def understood(database: Any, condition: str, schema: pa.Schema, batches: Batches) -> tuple[str, Any, list[str]]:
     """Return the condition as DuckDB reads it, its tree, and the columns that it names.
 
-    A column that is called as a word of SQL, or with blanks or signs, may stand without the double quotes that it needs.
+    A column that is called as a word of SQL, or with blanks or signs, may stand without the double quotes that it needs, and
+    a text in curly or double quotes, where it can be nothing else.
 
     Raises:
         ConfigError: it is no condition, or on a column that is not there.
     """
     if not is_unicode(condition):
-        raise not_a_condition(ascii(condition), "bytes that are not UTF-8")
+        raise with_example(not_a_condition(ascii(condition), "bytes that are not UTF-8"), schema, batches)
     try:
         return _first_reading(database, condition, schema, batches)
     except RecursionError:
-        raise not_a_condition(condition, "an expression that is nested too deeply") from None
+        deep = not_a_condition(condition, "an expression that is nested too deeply")
+        raise with_example(deep, schema, batches) from None
 
 
 def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Batches) -> tuple[str, Any, list[str]]:
@@ -312,15 +326,16 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
     readings = (
         [_in_quotes(condition, special, everywhere=everywhere) for everywhere in (False, True)] if special else []
     )
+    straight = _straight(condition, schema.names)
     # the first reading that names columns, and no others
     wrong, alone = None, None
-    for reading in dict.fromkeys([condition, *readings]):
+    for reading in dict.fromkeys([condition, *readings, straight]):
         try:
             tree = _parsed(database, reading)
         except ConfigError as error:
-            wrong = wrong or error
+            wrong = wrong or with_example(error, schema, batches)
             continue
-        named, unknown = _named_columns(tree, schema.names)
+        named, unknown = named_columns(tree, schema.names)
         if named and not unknown:
             return reading, tree, named
         if unknown:
@@ -337,6 +352,20 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
         raise wrong
     finally:  # an error that its own frame names would keep the index in memory until the cycle collector comes
         del wrong
+
+
+def _straight(condition: str, names: Sequence[str]) -> str:
+    """Return the condition with texts in straight single quotes that stand in curly ones, or, compared, in double ones."""
+    known = {name.lower() for name in [*names, TABLE]}
+
+    def put(found: re.Match[str]) -> str:
+        if (curly := next((one for one in found.groups() if one is not None), None)) is not None:
+            return text_of(curly)
+        name, before = found[0][1:-1], condition[: found.start()]
+        is_text = found[0][0] == '"' and name.lower() not in known and _TEXT_FOLLOWS.search(before)
+        return text_of(name) if is_text and not get_close_matches(name, names, n=1, cutoff=0.6) else found[0]
+
+    return re.sub(rf"{_CURLY.pattern}|{_APART}", put, condition, flags=re.DOTALL)
 
 
 def _short(text: str) -> str:
@@ -366,7 +395,7 @@ def _parsed(database: Any, condition: str) -> Any:
     alone = node.get("from_table", {}).get("type") == "EMPTY" and len(node["select_list"]) == 1
     if not alone or any(node.get(clause) for clause in _CLAUSES):
         raise not_a_condition(condition, "more than one expression, or a clause such as ORDER BY")
-    for part in _parts(node["select_list"]):
+    for part in parts_of(node["select_list"]):
         _refuse_part(condition, part)
     return node["select_list"]
 
@@ -376,29 +405,10 @@ def _too_long(condition: str, got: str, expected: str) -> ConfigError:
     return ConfigError("the condition is too long", where=_short(condition), got=got, expected=expected, hint=hint)
 
 
-def _named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that the expression of a condition names, and the names that are no columns.
-
-    DuckDB tells capitals from small letters no more; a name that is written as a column's is that one. A column may have the
-    table's name before it and fields after it.
-    """
-    known = {name.lower(): name for name in names} | {name: name for name in names}
-    named, unknown = set(), []
-    for part in _parts(tree):
-        if part.get("class") == "COLUMN_REF":
-            if path := _path(part, known):
-                name, same = path[0], [one for one in names if one.lower() == path[0].lower()]
-                if name not in names and len(same) > 1:  # it may be either
-                    unknown.append(name)
-                named.add(known.get(name) or known[name.lower()])
-            else:
-                unknown.append(".".join(part["column_names"]))
-    return [name for name in names if name in named], unknown
-
-
-def not_a_condition(condition: str, got: str) -> ConfigError:
-    """Return the error for what is no condition, with an example of one."""
-    what, example, meant = "this is not a condition on columns", f'for example --where "{_EXAMPLE}"', _meant(condition)
+def not_a_condition(condition: str, got: str, meant: str = "") -> ConfigError:
+    """Return the error for what is no condition, with what may be meant, and an example of a condition."""
+    what, example = "this is not a condition on columns", f'for example --where "{_EXAMPLE}"'
+    meant = meant or _meant(condition)
     hint = f"{meant}; {example}" if meant else example
     return ConfigError(what, where=_short(condition), got=_short(got), expected="one expression", hint=hint)
 
@@ -410,18 +420,79 @@ def _refuse_part(condition: str, part: dict[str, Any]) -> None:
     if kind not in _CLASSES:
         raise not_a_condition(condition, _CALLED.get(kind, kind.lower()))
     function = str(part.get("function_name", ""))
-    if function == "->>" and not re.match(r"'(?!\$.*(\*|\.\.))", _constant([{}, *_sides(part)][-1])):
+    if function == "->>" and not re.match(r"'(?!\$.*(\*|\.\.))", constant([{}, *sides_of(part)][-1])):
         raise not_a_condition(condition, "->> without one field name after it; write, for example, customer->>'city'")
+    if function == "row":
+        raise not_a_condition(condition, "a comma", _meant(condition) or _INSTEAD["row"])
     if kind == "FUNCTION" and function.lower() not in _WRITTEN | _MEANT:
         example = f'compare a column with a value, for example --where "{_EXAMPLE}"'
-        hint = _meant(condition) or _INSTEAD.get(function.lower()) or example
-        what, expected = "a condition cannot use this function", ", ".join(sorted(_WRITTEN))
+        known = _meant(condition) or _INSTEAD.get(function.lower())
+        what, hint = "a condition cannot use this function", known or example
+        expected = None if known else ", ".join(sorted(_WRITTEN))
         raise ConfigError(what, where=_short(condition), got=_short(function), expected=expected, hint=hint)
 
 
-def _parts(tree: Any) -> Iterator[dict[str, Any]]:
+def parts_of(tree: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in the JSON tree of a condition."""
     if isinstance(tree, dict):
         yield tree
     for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _parts(child)
+        yield from parts_of(child)
+
+
+def sides_of(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the expressions that an expression of a condition is made of: what it compares, its items, its arguments."""
+    for value in part.values():
+        for item in value if isinstance(value, list) else [value]:
+            one = item.get("expression", item) if isinstance(item, dict) else {}
+            if "class" in one:
+                yield one
+
+
+def constant(part: dict[str, Any]) -> str:
+    """Return a constant of a condition, a text or a number, as it is written; nothing for all else."""
+    if part.get("class") != "CONSTANT":
+        return ""
+    literal, value = part.get("literal"), part.get("value")  # the second of DuckDB before 2
+    if isinstance(literal, dict) and "text" in literal:
+        return text_of(literal["text"]) if literal["kind"] == "STRING" else str(literal["text"])
+    found = value.get("value") if isinstance(value, dict) else None
+    return text_of(found) if isinstance(found, str) else "" if found is None else str(found)
+
+
+def text_of(text: str) -> str:
+    """Return a text as it is written in a condition."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def path_of(part: dict[str, Any], known: Container[str]) -> list[str]:
+    """Return the column that a part of a condition names, as spelled there, and the fields within; nothing if unknown."""
+    if part.get("class") == "COLUMN_REF":
+        path = part["column_names"]
+        path = path[1:] if path[0].lower() == TABLE and len(path) > 1 and TABLE not in known else path
+        return path if path[0].lower() in known else []
+    if part.get("type") in ("ARRAY_EXTRACT", "STRUCT_EXTRACT"):
+        base, key = [*sides_of(part), {}, {}][:2]
+        field = constant(key)
+        return [*path, field[1:-1]] if (path := path_of(base, known)) and field.startswith("'") else []
+    return []
+
+
+def named_columns(tree: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the columns that the expression of a condition names, and the names that are no columns.
+
+    DuckDB tells capitals from small letters no more; a name that is written as a column's is that one. A column may have the
+    table's name before it and fields after it.
+    """
+    known = {name.lower(): name for name in names} | {name: name for name in names}
+    named, unknown = set(), []
+    for part in parts_of(tree):
+        if part.get("class") == "COLUMN_REF":
+            if path := path_of(part, known):
+                name, same = path[0], [one for one in names if one.lower() == path[0].lower()]
+                if name not in names and len(same) > 1:  # it may be either
+                    unknown.append(name)
+                named.add(known.get(name) or known[name.lower()])
+            else:
+                unknown.append(".".join(part["column_names"]))
+    return [name for name in names if name in named], unknown

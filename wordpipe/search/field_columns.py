@@ -9,6 +9,7 @@ Here is also what a cell of text is beside a text: a number, an amount of money,
 import re
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ Batches = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 MOST_BYTES = 1 << 30
 _BLOCK = 1 << 17  # rows that are put together: DuckDB reads as many at a time
+_LOOKED_AT = 1_000  # values of a column, for what they look like
 _REPEATS = 4  # rows for each different text, at least, where a dictionary is kept
 
 
@@ -100,6 +102,13 @@ class FieldColumns:
         if not blocks:
             return pa.chunked_array([], kind)
         return pa.chunked_array(blocks).unify_dictionaries() if encodes else pa.chunked_array(blocks)
+
+
+def first_values(batches: Batches, name: str) -> list[Any]:
+    """Return the first values of a column that are there."""
+    first = next(iter(batches([name])), None)
+    values = [] if first is None else first.column(0).slice(0, _LOOKED_AT).to_pylist()
+    return [value for value in values if value is not None]
 
 
 def _blocks(columns: Iterable[pa.Array]) -> Iterable[pa.Array]:

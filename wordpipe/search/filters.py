@@ -4,6 +4,7 @@ A condition is read first (see conditions.py); DuckDB is then given the columns 
 have room, and its time has an end. The database stays open for the next condition: to start one takes 35 ms.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock, Timer
@@ -13,11 +14,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wordpipe.search.conditions import TABLE, fit_hint, locked_database, misfit, not_a_condition, understood
+from wordpipe.search.conditions import (
+    TABLE,
+    fit_hint,
+    locked_database,
+    misfit,
+    not_a_condition,
+    parts_of,
+    path_of,
+    quoted,
+    sides_of,
+    understood,
+    with_example,
+)
 from wordpipe.search.field_columns import FieldColumns, numbers_of
 from wordpipe.search.hits import Mask
 
 _SECONDS = 120.0  # that a condition may take; a million rows take 0.05 s
+
+
+class _NoTruthError(Exception):
+    """A condition is an expression of another type."""
 
 
 class RowFilter:
@@ -73,6 +90,9 @@ class RowFilter:
         try:
             try:
                 return self._true_of(condition, number, self._rows_of(kinds))
+            except _NoTruthError as error:
+                wrong = not_a_condition(condition, str(error), _compare_hint(tree, schema))
+                raise with_example(wrong, schema, batches) from None
             except (duckdb.BinderException, duckdb.ConversionException):  # which a text beside a number raises
                 if (table := self._with_numbers(kinds)) is None:
                     raise
@@ -86,14 +106,17 @@ class RowFilter:
             self.close()  # a database that failed is not asked again
             reason = str(error).splitlines()[0]
             reason = reason.partition("Error: ")[2] or reason
-            raise misfit(condition, reason, schema, fit_hint(condition, reason, tree, schema, batches)) from None
+            hint = "to BOOL" in reason and _compare_hint(tree, schema)
+            hint = hint or fit_hint(condition, reason, tree, schema, batches)
+            reason = "a field that is not true or false" if "to BOOL" in reason else reason
+            raise misfit(condition, reason, schema, hint) from None
 
     def _true_of(self, condition: str, number: str, rows: pa.Table | pa.RecordBatchReader) -> npt.NDArray[np.integer]:
         """Return the numbers of the rows of which a condition is true, by their column `number`."""
         with _registered(self._database, rows):
             (kind,) = self._database.sql(f"SELECT ({condition}\n) FROM {TABLE}").types  # noqa: S608
             if str(kind) != "BOOLEAN":
-                raise not_a_condition(condition, f"a value of type {kind}, which is not true or false")
+                raise _NoTruthError(f"a value of type {kind}, which is not true or false")
             select = f'SELECT "{number}" FROM {TABLE} WHERE ({condition}\n)'  # noqa: S608
             with _ended_after(self._database, self._seconds):
                 return np.asarray(self._database.execute(select).fetchnumpy()[number])  # which is masked
@@ -121,6 +144,30 @@ class RowFilter:
         if self._numbers is None:
             self._numbers = _numbers(0, n, kind)
         return pa.table([*table.columns, self._numbers], names=[*named, number])
+
+
+def _compare_hint(tree: Any, schema: pa.Schema) -> str:
+    """Return how a field is compared that a condition has as if it were true or false; "" if there is none."""
+    known = {field.name.lower(): field for field in schema}
+    whole = [one for one in parts_of(tree) if one.get("class") == "CONJUNCTION" or one.get("type") == "OPERATOR_NOT"]
+    for side in [*tree, *(side for part in whole for side in sides_of(part))]:
+        path = path_of(side, known)
+        field = known[path[0].lower()] if len(path) == 1 else None
+        if field is not None and not pa.types.is_boolean(field.type):
+            name, value = quoted(field.name), "'…'" if pa.types.is_string(field.type) else "…"
+            return f"compare the field: {name} is null, or {name} = {value}"
+    return ""
+
+
+def hints_on_empty(condition: str, columns: FieldColumns) -> list[str]:
+    """Return how texts without a value are found, for fields that a condition compares with an empty text."""
+    found = []
+    for field in columns.schema:
+        name = quoted(field.name)
+        if re.search(rf"(?<!\w){re.escape(name)}\s*=\s*''(?!')", condition, re.IGNORECASE):
+            is_missing = any(batch.column(0).null_count for batch in columns.batches([field.name]))
+            found += [f"{name} is null finds texts without a value"] if is_missing else []
+    return found
 
 
 def _as_numbers(values: pa.ChunkedArray) -> pa.Array | None:

@@ -407,9 +407,9 @@ class OpenIndex(OpenArtifact):
 
     def _values_named(self, condition: str) -> str:
         """Return the values of the columns that a query's condition names, of those that have few."""
-        from wordpipe.search import quoted
+        from wordpipe.search import hints_on_empty, quoted
 
-        listed = []
+        listed = hints_on_empty(condition, self.columns)
         for name, stored in visible_columns(self._columns).items():
             kind = self._columns.field(stored).type
             is_listed = pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)

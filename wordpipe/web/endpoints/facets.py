@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from wordpipe.artifacts import type_name
 from wordpipe.errors import ConfigError
-from wordpipe.search import FieldColumns
+from wordpipe.search import FieldColumns, folded
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages import OpenIndex
 
@@ -165,7 +165,7 @@ class Facets:
             question: only rows that hold a word of it are counted, unless no row holds any.
             n_values: values of a column, at most; chosen ones are named besides.
             only: the name of the one column that is wanted; empty: all.
-            find: a text that the values listed contain, in whatever case, also those that none of these rows has.
+            find: a text that the listed values contain, whatever the marks and capitals, also those that no row has now.
 
         Returns:
             rows (how many fit all that was chosen), total (how many there are), among (matches, where only rows with a word of
@@ -243,6 +243,7 @@ class _Column:
         self._n_rows = 0 if values is None else len(values)
         self._is_list, self.is_counted = pa.types.is_list(field.type), False
         self._edges, self._bins = list[tuple[Any, Any]](), np.zeros(0, np.uint8)  # 0: no bin
+        self._lacks: Mask | None = None  # (N,) rows without a value, of a column whose values are not counted
         if values is None:
             return
         if any(is_ordered(field.type) for is_ordered in _ORDERED) and len(values) > values.null_count:
@@ -251,6 +252,8 @@ class _Column:
         items = field.type.value_type if self._is_list else field.type
         self._edges, self._bins = _binned(values)
         self.is_counted = not pa.types.is_floating(items) and not pa.types.is_nested(items) and self._number(values)
+        if values.null_count and not self.is_counted:
+            self._lacks = values.is_null().combine_chunks().to_numpy(zero_copy_only=False)
 
     def _number(self, values: pa.ChunkedArray) -> bool:
         """Number the values of a facet's column; False if they are too many to be listed."""
@@ -301,9 +304,9 @@ class _Column:
             # values by how often they come; chosen ones are shown in any case
             counts = self._all_counts if counted_R is None else self._counts(self._codes[self._places_of(counted_R)])
             order = self._by_place[np.argsort(-counts[1:][self._by_place], kind="stable")]
-            text = find.casefold()  # what is looked for is listed even where no row has it now
+            text = folded(find)  # what is looked for is listed even where no row has it now
             order = order if text else order[: np.count_nonzero(counts[1:])]
-            numbers = [one for one in order.tolist() if not text or text in str(self._shown[one]).casefold()]
+            numbers = [one for one in order.tolist() if not text or text in self._folded[one]]
             listed = (one for one in numbers if not _is_prose(self._values[one]))
             values = [(self._shown[one], int(counts[one + 1])) for one in islice(listed, n_values)]
             named = {value for value, _ in values}
@@ -318,7 +321,9 @@ class _Column:
                 "filter": self._is_filter,
             }
         else:
-            found |= {"values": [], "distinct": None, "missing": self._missing, "filter": False}
+            lacks = None if counted_R is None else self._lacks
+            missing = self._missing if lacks is None else int(np.count_nonzero(lacks[counted_R]))
+            found |= {"values": [], "distinct": None, "missing": missing, "filter": False}
         if self._edges:
             bins = self._bins if counted_R is None else self._bins[counted_R]
             own = np.bincount(bins, minlength=len(self._edges) + 1)
@@ -332,6 +337,11 @@ class _Column:
     def _shown(self) -> list[Any]:
         """The values in the form of answers."""
         return [*map(_as_json, self._values)]
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        """The values as they are looked for, without marks and capitals."""
+        return [folded(str(value)) for value in self._shown]
 
     @cached_property
     def _by_place(self) -> Rows:

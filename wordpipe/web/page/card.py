@@ -11,6 +11,7 @@ from typing import Any
 
 from wordpipe.web.links import text_url
 from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, short_place, tag, url, way_back
+from wordpipe.wording import counted
 
 PASSAGE = 320  # characters shown of a hit
 LESS_RELATED = "less related: less than half of the query, where rare words count more"  # as in results.js
@@ -70,7 +71,7 @@ def card(
         ),
         # below it
         tag(
-            "details", tag("summary", f"{len(others)} more hits with nearly the same text"),
+            "details", tag("summary", f"{counted(len(others), 'more hits')} with nearly the same text"),
             tag("ol", others), class_="others",
         ) if others else None,
         class_="hit", id=f"answer-{hit['rank']}", value=hit["rank"],

@@ -5,11 +5,13 @@ alternatives. The script knows the same.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wordpipe.web.endpoints.facets import quoted
 from wordpipe.web.page.card import cut
-from wordpipe.web.page.parts import Markup, distinct_names, marks, spaced, tag, url
+from wordpipe.web.page.parts import Inner, Markup, distinct_names, marks, spaced, tag, url
 
 OURS = ("row", "doc_id", "title", "text", "line", "id", "record_id", "anchor")  # no filters
 WEIGHED = ("newer_better", "half_life", "boost", "exact")  # options of a query that have no field in the form
@@ -29,6 +31,10 @@ KEPT = (
     "f",
     *WEIGHED,
 )  # in the address of further answers
+_CONDITION = "A condition compares fields with =, <, >, in ('a', 'b') or like '%part%', joined by and, or, not."
+_SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
+        "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
+_PLAIN = re.compile(r"\w+( \w+)*")  # a value for an example
 _MAX_CHOSEN = 64  # values of filters in a URL
 _BAR, _LOWEST_BAR = 100, 6  # height of the tallest bar of a range, and of the lowest
 
@@ -79,9 +85,8 @@ def chips_of(chosen: Chosen, params: Mapping[str, str]) -> Markup | None:
 def _said(value: Any) -> str:
     """Return a chosen value, or a range, of the search view in words."""
     if isinstance(value, tuple):
-        return " ".join(
-            f"{end} {marks(one)}" for end, one in zip(("from", "to"), value, strict=True) if one is not None
-        )
+        written = zip(("from", "to"), marks_alike(value), strict=True)
+        return " ".join(f"{end} {one}" for end, one in written if one is not None)
     return NO_VALUE if value is None else spaced(value)
 
 
@@ -97,12 +102,35 @@ def in_words(chosen: Chosen, params: Mapping[str, str]) -> list[str]:
     return [*fields, f"condition: {condition}"] if condition else fields
 
 
+def marks_alike(ends: tuple[Any, ...]) -> list[str | None]:
+    """Return the ends of a range of a filter; where one of two numbers has marks of thousands, the other one has them, too.
+
+    >>> marks_alike((1000, 20000)), marks_alike((1998, 2004)), marks_alike((None, "2024-01-01"))
+    (['1,000', '20,000'], ['1998', '2004'], [None, '2024-01-01'])
+    """
+    written = [None if one is None else marks(one) for one in ends]
+    if not any("," in (one or "") for one in written):
+        return written
+    return [f"{one:,.15g}" if isinstance(one, int | float) else said for one, said in zip(ends, written, strict=True)]
+
+
+def is_shown(column: Mapping[str, Any], total: int) -> bool:
+    """True if a field is worth a filter: values or a range to choose, or texts without a value beside others."""
+    return column["name"] not in OURS and bool(column["filter"] or "bins" in column or lacks_some(column, total))
+
+
+def lacks_some(column: Mapping[str, Any], total: int) -> bool:
+    """True if some of all texts have no value of a field of the filters, and others have one."""
+    return 0 < (column["missing"] or 0) < total and column["distinct"] != 0
+
+
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:
     """Return the HTML of the filters: values of each field with counts, as links that choose a value or take it back."""
     kept = {name: params.get(name) for name in KEPT if name != "f"}
     # a group for each field that is worth a choice
     groups = []
     columns = [one for one in facets["columns"] if one["name"] not in OURS] if facets else []
+    total = facets["total"] if facets else 0
     for column in sorted(columns, key=lambda one: one["name"] == "source"):
         values = {one["value"]: one["count"] for one in column["values"]}
         taken = {value for name, value in chosen if name == column["name"]}
@@ -110,16 +138,16 @@ def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping
         if column["missing"] or None in taken:
             values[None] = column["missing"] or 0
         bars = _bars(column, chosen, kept) if "bins" in column else None
-        if bars:
-            values = {value: count for value, count in values.items() if value is None or value in taken}
-        elif not (column["filter"] or taken):
+        if not (is_shown(column, total) or taken):
             continue
+        if bars or not column["filter"]:
+            values = {value: count for value, count in values.items() if value is None or value in taken}
         # a link for each value: chosen it is taken back
         items, names = [], {}
         if column["name"] == "source":
             paths = [value for value in values if isinstance(value, str)]
             names = dict(zip(paths, distinct_names(paths), strict=True))
-        for value, count in sorted(values.items(), key=lambda one: one[0] not in taken):
+        for value, count in values.items():
             pair = (column["name"], value)
             pairs = [other for other in chosen if other != pair] if value in taken else [*chosen, pair]
             link = url(**kept, f=json.dumps(pairs, ensure_ascii=False) if pairs else "")
@@ -190,3 +218,48 @@ def _end(value: Any) -> str:
     """Return an end of a range of a filter: of a time its day, of a fraction four digits."""
     is_fraction = isinstance(value, float) and not value.is_integer()
     return f"{value:.4g}" if is_fraction else marks(value)[: 10 if isinstance(value, str) else None]
+
+
+def example_of(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return a condition on a field of the index that the search tab asks; empty where no field is good for one."""
+    columns = [one for one in columns if one["name"] not in OURS]
+    for column in columns:
+        if len(bins := column.get("bins", ())) > 1:
+            end = bins[len(bins) // 2]["from"]
+            return f"{_column(column['name'])} > {end if isinstance(end, int | float) else repr(str(end)[:10])}"
+    for column in columns:
+        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
+        if column["filter"] and texts and column["type"] == "string":
+            return f"{_column(column['name'])} = " + quoted(min(texts, key=len), "'")
+    return ""
+
+
+def typed_example_of(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the same example as it is typed in the question of the search tab; empty where no field is good for one."""
+    for column in [
+        one for one in columns if one["name"] not in OURS and re.fullmatch(r"[A-Za-z_]\w*", one["name"], re.ASCII)
+    ]:
+        if len(bins := column.get("bins", ())) > 1:
+            end = bins[len(bins) // 2]["from"]
+            return f"{column['name']}>{end if isinstance(end, int | float) else str(end)[:10]}"
+        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
+        if (
+            column["filter"]
+            and column["type"] == "string"
+            and (plain := [one for one in texts if _PLAIN.fullmatch(one)])
+        ):
+            value = min(plain, key=len)
+            return f"{column['name']}:{value if value.isalnum() else quoted(value, chr(34))}"
+    return ""
+
+
+def _column(name: str) -> str:
+    """Return a field as it is written in the condition of the search tab, in quotes if it may be a word of SQL."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in _SQL else quoted(name, '"')
+
+
+def about_conditions(columns: Sequence[Mapping[str, Any]], total: int) -> Inner:
+    """Return the sentences on the conditions of the search view, one of them on a field that some texts lack."""
+    lacking = next((one["name"] for one in columns if one["name"] not in OURS and lacks_some(one, total)), None)
+    said = [" ", tag("bdi", f"{_column(lacking)} is null"), " finds texts without a value."] if lacking else None
+    return [_CONDITION, said]

@@ -16,9 +16,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
-from wordpipe.web.endpoints.facets import quoted
 from wordpipe.web.page.card import DOTS, PASSAGE, card, cut
-from wordpipe.web.page.filters_view import KEPT, OURS, WEIGHED, Chosen, chips_of, filters_of, in_words, read_chosen
+from wordpipe.web.page.filters_view import (
+    KEPT,
+    OURS,
+    WEIGHED,
+    Chosen,
+    about_conditions,
+    chips_of,
+    example_of,
+    filters_of,
+    in_words,
+    is_shown,
+    read_chosen,
+    typed_example_of,
+)
 from wordpipe.web.page.parts import (
     ALL,
     Inner,
@@ -36,7 +48,6 @@ from wordpipe.web.page.parts import (
 )
 
 K = 10  # hits at first
-_CONDITION = "A condition compares fields with =, <, >, in ('a', 'b') or like '%part%', joined by and, or, not."
 _MIXES = [
     ("auto", "automatic"),
     ("0", "exact words only"),
@@ -47,9 +58,8 @@ _MIXES = [
 ]
 _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
-_SQL = {"all", "any", "asc", "case", "check", "column", "default", "desc", "end", "from", "group", "limit", "offset", "order",
-        "primary", "references", "select", "table", "to", "union", "user", "when", "where"}  # fmt: skip
-_PLAIN = re.compile(r"\w+( \w+)*")  # a value for an example
+_JOINED = re.compile(r"(?P<before>(?P<words>\S+ \S+) is also written as one word: .* have )(?P<word>\S+)\.")
+"""The remark on two words that texts write as one; as in main.js."""
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -94,7 +104,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     elif status != 200:
         hits = problem(facets)
     columns = fields["columns"] if fields_status == 200 else ()
-    has_filters = any(one["name"] not in OURS and (one["filter"] or "bins" in one) for one in columns)
+    has_filters = any(is_shown(one, fields["total"]) for one in columns)
     made = await made_of(ask, index)
     welcome = await _welcome(ask, index, made, has_filters=has_filters)
     orders = _orders(columns if has_words else (), params.get("sort", ""))
@@ -103,7 +113,7 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     )
     return tag(
         "div", tag("div", _asked_on_paper(params, chosen, dict(orders)), texts_said, class_="paper top"),
-        _form(params, texts, name, columns, orders, mixes=mixes, has_words=has_words),
+        _form(params, texts, index, columns, orders, mixes=mixes, has_words=has_words),
         tag("div", chips_of(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
         filters_of(fields if fields_status == 200 else None, chosen, params),
         class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
@@ -190,8 +200,8 @@ async def _hits(
     )
     if matches > n and is_list:
         said = f"{n} of {matches:,} answers"
-    elif matches > n:  # with vectors every row has a score
-        said += f"; {matches:,} texts have a word of the question"
+    elif matches and not is_list:  # with vectors every row has a score
+        said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} a word of the question"
     given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"}
     kinds = _files(
         given,
@@ -297,7 +307,16 @@ def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
     before, parameter, after = on_page(remark).partition("exact=1")
     link = tag("a", "a plain search", href=url(**{**kept, "exact": "1"})) if parameter else None
+    if joined := _JOINED.fullmatch(remark):
+        before, after = joined["before"], "."
+        link = tag("a", tag("bdi", joined["word"]), href=url(**{**kept, "q": _with_joined(str(kept["q"]), joined)}))
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
+
+
+def _with_joined(question: str, joined: re.Match[str]) -> str:
+    """Return a question of the search view with two words as the one word of a remark; that word if they are not there."""
+    found = re.sub(rf"(?<!\w){re.escape(joined['words'])}(?!\w)", joined["word"], question, flags=re.IGNORECASE)
+    return found if found != question else joined["word"]
 
 
 def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:
@@ -399,44 +418,6 @@ async def made_of(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
     return said
 
 
-def _example(columns: Sequence[Mapping[str, Any]]) -> str:
-    """Return a condition on a field of the index that the search tab asks; empty where no field is good for one."""
-    columns = [one for one in columns if one["name"] not in OURS]
-    for column in columns:
-        if len(bins := column.get("bins", ())) > 1:
-            end = bins[len(bins) // 2]["from"]
-            return f"{_column(column['name'])} > {end if isinstance(end, int | float) else repr(str(end)[:10])}"
-    for column in columns:
-        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
-        if column["filter"] and texts and column["type"] == "string":
-            return f"{_column(column['name'])} = " + quoted(min(texts, key=len), "'")
-    return ""
-
-
-def _typed_example(columns: Sequence[Mapping[str, Any]]) -> str:
-    """Return the same example as it is typed in the question of the search tab; empty where no field is good for one."""
-    for column in [
-        one for one in columns if one["name"] not in OURS and re.fullmatch(r"[A-Za-z_]\w*", one["name"], re.ASCII)
-    ]:
-        if len(bins := column.get("bins", ())) > 1:
-            end = bins[len(bins) // 2]["from"]
-            return f"{column['name']}>{end if isinstance(end, int | float) else str(end)[:10]}"
-        texts = [one["value"] for one in column["values"] if isinstance(one["value"], str)]
-        if (
-            column["filter"]
-            and column["type"] == "string"
-            and (plain := [one for one in texts if _PLAIN.fullmatch(one)])
-        ):
-            value = min(plain, key=len)
-            return f"{column['name']}:{value if value.isalnum() else quoted(value, chr(34))}"
-    return ""
-
-
-def _column(name: str) -> str:
-    """Return a field as it is written in the condition of the search tab, in quotes if it may be a word of SQL."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in _SQL else quoted(name, '"')
-
-
 def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
     """Return the orders of answers that the search tab offers: by relevance, title, and dates and numbers that differ."""
     orders = [("", "relevance")]
@@ -452,12 +433,12 @@ def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str
 
 
 def _form(
-    params: Mapping[str, str], texts: Sequence[Any], index: str, columns: Sequence[Mapping[str, Any]],
+    params: Mapping[str, str], texts: Sequence[Any], index: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
     orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool,
 ) -> Markup:  # fmt: skip
     """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples."""
     typed = [tag("code", '"two words"'), " keeps words together, ", tag("code", "-word"), " leaves a word out"]
-    if example := _typed_example(columns):
+    if example := typed_example_of(columns):
         typed += [", ", tag("code", tag("bdi", example)), " narrows by a field"]
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
@@ -465,7 +446,7 @@ def _form(
         aria_describedby="typed" if has_words else None,
     )  # fmt: skip
     where = tag(
-        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=_example(columns),
+        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=example_of(columns),
         autocomplete="off", spellcheck="false", aria_describedby="where-note",
     )  # fmt: skip
     kept = {name: value for name, value in _weighed(params).items() if name != "exact"}  # that is of one question
@@ -475,14 +456,14 @@ def _form(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag("p", typed, ".", class_="hint typed", id="typed") if has_words else None,
         tag("details", tag("summary", "Options"), tag(
-            "div", artifact_choice("index", {"artifacts": texts}, ["search"], index, "Search in"),
+            "div", artifact_choice("index", {"artifacts": texts}, ["search"], index["name"], "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             options("sort", orders, params.get("sort", ""), "order"),
             tag("span", "only texts that have the words", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where"),
-            tag("span", _CONDITION, class_="hint where-note", id="where-note"),
+            tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note"),
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
         ), open=True, class_="fold"),

@@ -30,6 +30,12 @@ export function shown(value, most = 2000) {
 // A value as a text, a number with marks of thousands, but for those of four digits, as years are.
 export const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
 
+// The ends of a range: where one of two numbers has marks of thousands, the other one has them, too.
+export function marksAlike(ends) {
+  const written = ends.map((one) => (one === null ? null : marks(one)));
+  return written.some((one) => one?.includes(",")) ? ends.map((one, at) => (typeof one === "number" ? one.toLocaleString("en", {maximumSignificantDigits: 15}) : written[at])) : written;
+}
+
 const BLANK = "\\t\\n\\v\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\u00ad\\u200b\\u2060\\ufeff";
 const UNSEEN_SPACE = new RegExp(`^[${BLANK}]+|[${BLANK}]+$|[${BLANK}]{2,}|(?![ \\u3000])[${BLANK}]`, "g"); // as in parts.py
 const SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"};

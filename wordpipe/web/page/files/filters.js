@@ -1,5 +1,5 @@
 // The filters: values of each field with how many of the answers have them; of numbers and dates a range.
-import {distinctNames, make, marks, shown, spaced, text} from "./dom.js";
+import {distinctNames, make, marks, marksAlike, shown, spaced, text} from "./dom.js";
 import {isRange} from "./state.js";
 
 const OURS = new Set(["row", "doc_id", "title", "text", "line", "id", "record_id", "anchor"]);
@@ -13,7 +13,9 @@ const opened = new Set(); // fields all of whose values are listed
 const finding = new Map(); // field → the text that its values are to contain
 let typing = null; // the range that is taken while it is typed: its field, and its ends as JSON
 let later = null; // draws the ends of a range anew, one of which is being typed, when it is left
-let asked = "", places = new Map(); // field → value → its place when it was first listed, which it keeps while filters change
+let question = "", drawnFor = ""; // what the filters were drawn for
+let ticked = "", kept = ""; // the field in which a value was just ticked, and, after that, the one whose list keeps its order
+const places = new Map(); // field → value → its place in the list
 
 // Fields that can be chosen from, as `/facets` gives them: values with counts, chosen ones even where no row has them now.
 // `act` has choose(field, value), range(field, from, to, whether it replaces the last one) → whether it is another one, and
@@ -22,18 +24,19 @@ export function drawFilters(node, found, state, act) {
   const isTyped = document.activeElement?.dataset.typed && (!typing || typing.ends === JSON.stringify(rangeOf(typing.name, state)));
   const typed = isTyped ? document.activeElement : null; // it stays: in another field the caret would be lost
   later = null;
-  const question = JSON.stringify([state.q, state.similar, state.index, state.mix]);
-  if (question !== asked || !(state.f.length || state.where.trim())) (asked = question), (places = new Map()), finding.clear();
+  const own = JSON.stringify([state.q, state.similar, state.index, state.mix]), whole = JSON.stringify([own, state.f, state.where]);
+  if (own !== question || !(state.f.length || state.where.trim())) finding.clear();
+  if (whole !== drawnFor) [question, drawnFor, kept, ticked] = [own, whole, ticked, ""];
   const opened = node.dataset.drawn ? node.querySelector("details")?.open : matchMedia("(min-width: 800px)").matches;
   node.dataset.drawn = "yes";
   const old = document.activeElement?.closest?.("#filters") ? document.activeElement : null;
   const known = found.columns.filter((one) => !OURS.has(one.name)).sort((a, b) => (a.name === "source") - (b.name === "source"));
-  const groups = known.map((column) => drawField(column, state, act)).filter(Boolean);
+  const groups = known.map((column) => drawField(column, found.total, state, act)).filter(Boolean);
   if (!groups.length && !typed) return node.replaceChildren();
   const chosen = state.f.length;
   const drawn = make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
     make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
-    groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, "show answers"));
+    groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, toShow(found, state)));
   if (typed) {
     const own = typed.closest(".ends"), other = redrawAround(own, typed, drawn);
     later = () => {
@@ -67,6 +70,13 @@ function redrawAround(ends, field, drawn) {
 
 const rangeOf = (name, state) => state.f.find(([one, value]) => one === name && isRange(value))?.[1] ?? [null, null];
 
+// How many answers there are to show; by meaning every text is one, and those that have a word are counted.
+function toShow({rows, among}, state) {
+  const n = rows.toLocaleString("en"), isList = !state.q.trim() || (state.mix === "0" && among === "matches");
+  if (state.similar || (!isList && among !== "matches")) return "show answers";
+  return isList ? `show ${n} ${rows === 1 ? "answer" : "answers"}` : `show answers · ${n} with a word of the question`;
+}
+
 // Where the filters stand above the answers: fold them.
 function show(event) {
   const whole = event.target.closest("details");
@@ -91,17 +101,22 @@ export function inWords(state) {
   return [...names.map((name) => `${name}: ${state.f.filter(([one]) => one === name).map(([, value]) => valueInWords(value)).join(" or ")}`), ...(condition ? [`condition: ${condition}`] : [])];
 }
 
-const between = ([low, high]) => [low === null ? "" : `from ${marks(low)}`, high === null ? "" : `to ${marks(high)}`].filter(Boolean).join(" ");
+function between(ends) {
+  const [low, high] = marksAlike(ends);
+  return [low === null ? "" : `from ${low}`, high === null ? "" : `to ${high}`].filter(Boolean).join(" ");
+}
 
-function drawField(column, state, act) {
+function drawField(column, total, state, act) {
   const chosen = state.f.filter(([name]) => name === column.name).map(([, value]) => value), values = chosen.filter((value) => !isRange(value));
-  if (!column.filter && !column.bins && !chosen.length) return null;
+  const lacksSome = column.missing > 0 && column.missing < total && column.distinct !== 0;
+  if (!column.filter && !column.bins && !lacksSome && !chosen.length) return null;
   const section = make("section", {}, make("h2", {}, text(column.name, 60)));
   const range = chosen.find(isRange);
   if (column.bins || range) section.append(...drawRange(column, range ?? [null, null], act));
-  const shown = {...column, values: column.bins ? column.values.filter((one) => values.includes(one.value)) : column.values};
+  const isListed = column.filter && !column.bins;
+  const shown = {...column, values: isListed ? column.values : column.values.filter((one) => values.includes(one.value))};
   const list = make("ul", {}, drawValues(shown, values, act)), more = (column.distinct ?? 0) - column.values.length;
-  if (!(more > 0) || column.bins) section.append(list);
+  if (!(more > 0) || !isListed) section.append(list);
   else {
     const line = drawMore(column, more, values, list, act);
     section.append(drawFind(column, values, list, line, act), list, line);
@@ -142,23 +157,24 @@ function drawMore(column, more, chosen, list, act) {
   return line;
 }
 
-// Those whose place is known, then the others, chosen ones first, then the most frequent; those without a value last. Of values
-// that were searched for, those that no answer has come after all others.
-function inOrder(name, counts, chosen, isFound) {
-  if (!places.has(name)) places.set(name, new Map());
-  const known = places.get(name);
-  for (const value of [...counts.keys()].sort((one, other) => chosen.includes(other) - chosen.includes(one))) if (value !== null && !known.has(value)) known.set(value, known.size);
-  const order = (value) => (value === null ? Infinity : known.get(value)), isLast = (value, count) => isFound && !count && !chosen.includes(value);
-  return [...counts].sort(([one, n], [other, m]) => isLast(one, n) - isLast(other, m) || (order(one) === order(other) ? 0 : order(one) - order(other)));
+// The most frequent first, those without a value last; where a value was just ticked each stays in its place, and values that
+// were not listed follow.
+function inOrder(name, counts) {
+  const known = new Map(places.get(name));
+  places.set(name, known);
+  if (name !== kept) known.clear();
+  for (const value of counts.keys()) if (value !== null && !known.has(value)) known.set(value, known.size);
+  const order = (value) => known.get(value) ?? counts.size + known.size;
+  return [...counts].sort(([one], [other]) => order(one) - order(other));
 }
 
-function drawValues(column, chosen, act, isFound = false) {
+function drawValues(column, chosen, act) {
   const counts = new Map(column.values.map((one) => [one.value, one.count]));
   if (column.missing || chosen.includes(null)) counts.set(null, column.missing ?? 0);
   const names = column.name === "source" ? distinctNames([...counts.keys()].filter((one) => one !== null)) : new Map();
-  return inOrder(column.name, counts, chosen, isFound).map(([value, count]) => {
+  return inOrder(column.name, counts).map(([value, count]) => {
     const key = JSON.stringify([column.name, value]);
-    const box = make("input", {type: "checkbox", "data-key": key, onchange: () => act.choose(column.name, value)});
+    const box = make("input", {type: "checkbox", "data-key": key, onchange: () => ((ticked = column.name), act.choose(column.name, value))});
     box.checked = chosen.includes(value);
     const shown = value === null ? "no value" : names.get(value) ?? spaced(value);
     return make("li", {}, make("label", {}, box, make("span", {class: value === null ? "value hint" : "value", title: String(value ?? "").slice(0, 300)}, text(shown, 80)), make("span", {class: "count"}, count.toLocaleString("en"))));
@@ -178,8 +194,8 @@ function drawFind(column, chosen, list, line, act) {
     timer = setTimeout(async () => {
       const found = await act.find(column.name, asked, FOUND).catch(() => null);
       if (mine !== number || !found) return;
-      const out = (found.distinct ?? 0) - found.values.filter((one) => holds(one.value, asked)).length;
-      list.replaceChildren(...drawValues(found, chosen, act, true),
+      const out = (found.distinct ?? 0) - FOUND;
+      list.replaceChildren(...drawValues(found, chosen, act),
         ...(!found.distinct ? [make("li", {class: "hint"}, "no value contains it")] : []),
         ...(out > 0 ? [make("li", {class: "hint"}, `and ${out.toLocaleString("en")} more that contain it`)] : []));
     }, WAIT);
@@ -190,8 +206,6 @@ function drawFind(column, chosen, list, line, act) {
   }
   return field;
 }
-
-const holds = (value, asked) => String(value).toLowerCase().includes(asked.toLowerCase());
 
 // From one end to the other, below how many of the answers are where; a click on a bar takes its range.
 function drawRange(column, [low, high], act) {
@@ -206,8 +220,9 @@ function drawRange(column, [low, high], act) {
   const most = bins.find((one) => one.count === largest);
   const said = most ? `${column.name}: most texts, ${largest.toLocaleString("en")}, from ${short(most.from)} to ${short(most.to)}` : `${column.name}: no texts`;
   const wrong = make("p", {class: "wrong", "aria-live": "polite"}), number = (value) => (isDate ? value : toNumber(value));
-  const ends = [["from", low, column.least], ["to", high, column.largest]].map(([end, value, reach]) => {
-    const field = make("input", {class: "range-end", type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : marks(value)});
+  const written = isDate ? [] : marksAlike([low, high]);
+  const ends = [["from", low, column.least], ["to", high, column.largest]].map(([end, value, reach], at) => {
+    const field = make("input", {class: "range-end", type: isDate ? "date" : "text", inputmode: isDate ? null : "decimal", autocomplete: "off", "data-key": `${end} ${column.name}`, "aria-label": `${column.name} ${end}`, placeholder: short(reach), value: value === null ? null : isDate ? short(value) : written[at]});
     field.addEventListener("input", () => {
       field.dataset.typed = "yes";
       wait(field);
@@ -270,7 +285,7 @@ function heldOf([from, to], [low, high], isStepped, isLast) {
 function steps(bins) {
   const wide = bins.map(({from, to}) => (typeof from === "number" ? to - from : Date.parse(to) - Date.parse(from))), inner = wide.slice(1, -1);
   if (inner.length < 2) return "";
-  if (Math.max(...inner) > 2 * Math.min(...inner) + 2) return "The steps grow: 1, 2, 5, 10 …";
+  if (Math.max(...inner) > 2 * Math.min(...inner) + 2) return "The bars are wider to the right: 1, 2, 5, 10 …";
   return Math.max(wide[0], wide.at(-1)) > 2 * Math.max(...inner) ? "The outermost bars have all that is further out." : "";
 }
 

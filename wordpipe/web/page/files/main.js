@@ -16,6 +16,8 @@ const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by meaning", lexical: "by words", hybrid: "by words and meaning"};
 
 const isAsked = (state) => Boolean(state.similar || state.q.trim());
+// Where nothing is asked there is no order, which would wait unseen for what is asked next.
+const ordered = (state) => (isAsked(state) || state.f.length || state.where.trim() ? state : {...state, sort: ""});
 const view = document.querySelector(".search");
 if (view) search(view);
 const back = document.querySelector("article.reading a.back");
@@ -38,7 +40,7 @@ function search(view) {
   const welcome = view.querySelector("#welcome").content;
   const status = make("div", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
-  let state = {...read(location.search), index: served};
+  let state = ordered({...read(location.search), index: served});
   let giveUp = new AbortController(), number = 0, title = "";
   let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
@@ -48,7 +50,7 @@ function search(view) {
 
   // Take a change, and ask again: at once, or when no key has come for a moment. It is a new entry of the history, or replaces one.
   function change(some, {later = false, replace = false} = {}) {
-    state = {...state, k: K, ...("q" in some ? {begun: false} : {}), ...some};
+    state = ordered({...state, k: K, ...("q" in some ? {begun: false} : {}), ...some});
     isNew ||= !replace;
     results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
@@ -263,7 +265,7 @@ function search(view) {
     const how = found.mode && isAsked(asked) && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "";
     if (list > n) return `${n} of ${list.toLocaleString("en")} answers${how}`;
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all > n ? `${said}${how}; ${all.toLocaleString("en")} texts have a word of the question` : `${said}${how}`;
+    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} a word of the question` : `${said}${how}`;
   }
 
   // A button that copies the address of this view, which has the question, the filters and the order.
@@ -296,9 +298,17 @@ function search(view) {
 
   // A remark, with a button in the place of the parameter that takes the question as it is typed.
   function exact(remark) {
+    const joined = remark.match(/^((\S+ \S+) is also written as one word: .* have )(\S+)$/); // as in search_view.py
+    if (joined) return [text(joined[1], 200), make("button", {type: "button", onclick: () => (change({q: withJoined(state.q, joined)}), field.focus())}, text(joined[3], 80))];
     const [before, ...after] = onPage(remark).split("exact=1");
     if (!after.length) return text(before, 200);
     return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "a plain search"), text(after.join("exact=1"), 200)];
+  }
+
+  // A question with two words as the one word of a remark; that word if they are not there.
+  function withJoined(question, [, , words, word]) {
+    const found = replaced(question, words, word);
+    return found === question ? word : found;
   }
 
   function unknown(found, word) {
@@ -317,7 +327,7 @@ function search(view) {
     const ways = widen(asked);
     return make("div", {class: "empty"}, make("p", {class: "lead"}, text(found.nothing?.message ?? "nothing was found")), ways,
       asked.mix !== "auto" ? make("p", {}, make("button", {type: "button", onclick: () => change({mix: "auto"})}, "use the automatic mix of words and meaning")) : null,
-      !ways.length && found.nothing?.hint ? make("p", {class: "hint"}, exact(found.nothing.hint)) : null);
+      (!ways.length || asked.where.trim()) && found.nothing?.hint ? make("p", {class: "hint"}, exact(found.nothing.hint)) : null);
   }
 
   // a question to begin with is asked here
@@ -337,7 +347,7 @@ function search(view) {
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");
   if (index?.tagName === "SELECT") index.addEventListener("change", () => location.assign(url({...state, index: index.value, f: []}, null)));
-  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
+  addEventListener("popstate", () => ((state = ordered({...read(location.search), index: served})), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
   rememberOpened(results);
   walkByKeys(field, results);
   const wasTyped = document.activeElement === field && field.value !== field.defaultValue; // before this script ran

@@ -85,7 +85,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
       ),
       panel,
       others.length
-        ? make("details", {class: "others"}, make("summary", {}, `${others.length} more hits with nearly the same text`),
+        ? make("details", {class: "others"}, make("summary", {}, `${others.length} more ${others.length === 1 ? "hit" : "hits"} with nearly the same text`),
             make("ol", {}, others.map((one) => drawHit(one, act, largest))))
         : null,
     ].filter(Boolean),
