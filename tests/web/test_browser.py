@@ -1078,6 +1078,32 @@ def test_the_marked_words_of_a_text_are_walked_through(see):
     assert seen.errors == []
 
 
+@pytest.mark.oracle
+def test_a_document_is_walked_through_by_keys_and_escape_leads_to_the_text_before(see, tmp_path):
+    text = "\n\n".join(f"Salt of the sea fills barrel {n} of the harbour." for n in range(90))
+    wordpipe.ingest([{"id": "a", "title": "Barrels", "text": text}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="sentence", language="english")
+    with wordpipe.serve([tmp_path / "index"], port=0) as server:
+        seen = see(server.url)
+        page = seen.go("/text/a?row=60&q=salt+barrel&path=40")
+        page.get_by_text(READ).wait_for()
+        tops = []
+        for key, row in (("j", 61), ("k", 60), ("k", 59)):
+            page.keyboard.press(key)
+            page.wait_for_url(f"**row={row}&**")
+            page.get_by_text(READ).wait_for()
+            tops.append(page.get_by_role("link", name="next text").bounding_box())
+        assert tops[0] == tops[1] == tops[2]
+        page.get_by_role("link", name="whole document").click()
+        page.get_by_text("copy link to this document").wait_for()
+        assert 0 < page.locator("#text-59").bounding_box()["y"] < 300
+        page.keyboard.press("n")
+        assert page.locator("#text-59 mark.here").count() == 1
+        page.keyboard.press("Escape")
+        page.wait_for_url("**row=40&**")
+        assert seen.errors == []
+
+
 def test_how_many_answers_there_are_is_read_out_once(see):
     seen = see()
     page = seen.go("/?index=records")

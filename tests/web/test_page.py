@@ -253,11 +253,92 @@ def test_the_page_of_a_text_keeps_filters_and_order_for_the_way_back_and_says_wh
     for one in [back, *page.all("a", rel="next"), *page.all("a", rel="prev"), *page.all("a", rel="bookmark")]:
         given = dict(parse_qsl(one["href"].partition("?")[2]))
         assert given | kept == given
-    led = [page.text.partition(label)[2] for label in ("previous text of the document", "next text of the document →")]
+    led = [page.text.partition(label)[2] for label in ("← previous text", "next text →")]
     assert [one.startswith(f"Salt of the sea fills barrel {n} ") for one, n in zip(led, (0, 2), strict=True)] == [
         True
     ] * 2
     assert "barrel 3" not in page.text
+    assert "text 2 of 6 · to the beginning · whole document" in page.text
+
+
+def test_a_document_is_shown_as_one_page(serving, tmp_path):
+    own = [f"In barrel {n} the {word} of the sea is kept dry by a lid." for n, word in enumerate(["salt", "rope"] * 30)]
+    text = " ".join(own)
+    wordpipe.ingest([{"id": "a", "title": "Salt", "text": text}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="window", window=40, language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    one = client.get("/text", params={"row": 3}).json()
+    n = one["last"] + 1
+    assert (one["first"], n > 8) == (0, True)
+    alone = Parsed(client.get("/text/a?row=3&q=salt&path=2&sort=row").text)
+    assert "← back to Salt" in alone.text
+    assert f"text 4 of {n} · to the beginning · whole document" in alone.text
+    assert {"path=2"} <= {
+        part for link in alone.all("a", rel="next") for part in link["href"].split("&")
+    }  # the way stays
+    (to,) = [link["href"] for link in alone.all("a") if "whole=1" in link.get("href", "")]
+    assert to.endswith("#text-3")
+    reply = client.get(to.partition("#")[0].removeprefix(".."))
+    whole = Parsed(reply.text)
+    assert [whole.text.count(sentence) for sentence in own] == [1] * len(own)  # nothing twice
+    assert [one["id"] for one in whole.all("div", **{"class": "answering"})] == ["text-3"]
+    assert len(whole.all("div", dir="auto")) == n
+    assert f"whole document, {n} texts · text 4 alone" in whole.text
+    assert "31 marked words, 1 in the title · " in whole.text
+    assert whole.all("a", rel="bookmark")[0]["href"].endswith("#text-3")
+    said = client.get("/text", params={"row": 3, "whole": 1}).json()["texts"]
+    assert [one["row"] for one in said] == [*range(n)]
+    assert "texts" not in one
+
+
+def test_a_long_document_is_shown_in_parts(serving, tmp_path, monkeypatch):
+    monkeypatch.setattr("wordpipe.web.endpoints.texts._WHOLE", 300)
+    monkeypatch.setattr("wordpipe.web.endpoints.texts._TEXTS", 7)
+    text = "\n\n".join(f"Salt of the sea fills barrel {n} of the harbour." for n in range(12))
+    wordpipe.ingest([{"id": "a", "text": text}], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="sentence", language="english")
+    client = serving(tmp_path / "index", page=PAGE)
+    parts = {
+        tuple(one["row"] for one in client.get("/text", params={"row": row, "whole": 1}).json()["texts"])
+        for row in range(12)
+    }
+    assert sorted(row for part in parts for row in part) == [*range(12)]
+    assert len(parts) > 2
+    address, seen = "/text/a?row=8&whole=1&part=0", []
+    while address:
+        page = Parsed(client.get(address).text)
+        seen += [
+            int(one["id"].removeprefix("text-")) for one in page.all("div") if one.get("id", "").startswith("text-")
+        ]
+        assert len(page.all("div", **{"class": "answering"})) == (
+            8 in seen and seen.count(8) and page.text.count("barrel 8 ")
+        )
+        links = [
+            one["href"].removeprefix("..") for one in page.all("a") if f"part={seen[-1] + 1}" in one.get("href", "")
+        ]
+        address = links[0] if links else ""
+    assert seen == [*range(12)]
+    assert "← previous part" in page.text
+
+
+def test_the_facts_of_a_text_have_links_and_no_index_where_there_is_one(serving, tmp_path):
+    rows = [
+        {
+            "id": "a",
+            "text": "Salt.",
+            "home": "https://x.org/?a=1&b",
+            "bad": "javascript:alert(1)",
+            "said": "see https://x.org",
+        }
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", unit="document")
+    page = Parsed(serving(tmp_path / "index", page=PAGE).get("/text/a").text)
+    assert [one["href"] for one in page.all("a", rel="noreferrer")] == ["https://x.org/?a=1&b"]
+    assert "home https://x.org/?a=1&b" in page.text
+    assert "bad javascript:alert(1)" in page.text
+    assert "index" not in {one.strip() for one in page.text.split("\n")}
+    assert "id aindex" not in page.text
 
 
 def test_what_is_similar_leads_back_to_the_question(client):

@@ -1,17 +1,19 @@
 """`/text`: one text of an index as a whole, or a part of a long one, and its neighbours in its document."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
 from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenTextIndex, pieces_of
+from wordpipe.stages import OpenTextIndex, PassageFinder, pieces_of
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.links import add_links, page_address
 from wordpipe.web.params import (
@@ -36,18 +38,24 @@ T = TypeVar("T")
 _MAX_BASE = 2_000  # characters of the address of a page
 _LONGEST = 1_000_000  # characters of a text in one answer
 _PASSAGE = 200  # characters of a text that answer a query: a sentence or two
+_WHOLE = 200_000  # characters of a document in one answer
+_TEXTS = 2_000  # texts of a document that are read for one answer
+_REPEATED = 4_000  # characters at the end of a text that the next one may repeat
+_BORDER = re.compile(r"\A|\n|[.!?…:;。！？][^\w\n]*")  # of two sentences
+_ENDED = re.compile(r"[.!?…:;。！？]\W*\Z")
 
 PIECES: Schema = listing({"type": "array", "items": {"type": ["string", "boolean"]}, "minItems": 2, "maxItems": 2})
 """The schema of a text in pieces: each the text, and whether it is to be marked."""
 _TEXT = Answer("Text", fields(
     {
         "index": TEXT, "digest": TEXT, "row": WHOLE, "text": TEXT, "start": WHOLE, "characters": WHOLE, "next": maybe(WHOLE),
-        "before": maybe(WHOLE), "after": maybe(WHOLE),
+        "before": maybe(WHOLE), "after": maybe(WHOLE), "first": WHOLE, "last": WHOLE,
     },
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "source": TEXT, "line": WHOLE,
         "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG,
         "pieces": PIECES, "passage": fields({"start": WHOLE, "stop": WHOLE}), "link": TEXT,
+        "title_pieces": PIECES, "texts": listing(fields({"row": WHOLE, "text": TEXT}, {"pieces": PIECES})),
     },
     closed=False,
 ))  # fmt: skip
@@ -135,7 +143,7 @@ class OfOneRow(Endpoint):
 
 @endpoint("/text", group="Search", place=3, can="search", answer=_TEXT)
 class TextOf(OfOneRow):
-    """The text of one row of an index, with its fields and its neighbours in the same document."""
+    """The text of one row of an index, with its fields and its neighbours in the same document, or all of this document."""
 
     row: int | None = param(None, "number of the row", example=3, ge=0, each=True)
     id: str | None = param(None, "id of the record; give either id or row", each=True)
@@ -146,6 +154,10 @@ class TextOf(OfOneRow):
     )  # fmt: skip
     start: int = param(0, "first character of the text that is returned", ge=0)
     length: int = param(100_000, "maximum number of characters that are returned", ge=1, le=_LONGEST)
+    whole: bool = param(
+        False, "also `texts`: those of its document in order, without what one repeats of the one before; of a document of "
+        f"more than {_WHOLE:,} characters the part that has the row",
+    )  # fmt: skip
 
     @classmethod
     def answer(cls, at: At, items: Sequence[Self]) -> "Sequence[dict[str, Any] | Refused]":
@@ -170,19 +182,57 @@ class TextOf(OfOneRow):
         if self.start >= max(1, len(text)):
             said = f"start: the text has no character {self.start:,}; expected 0 to {max(0, len(text) - 1):,}"
             return Refused(400, said)
-        part = _part(text, self)
-        marked = _marked(opened, self.q, part["text"], shown) if self.q else {}
-        return {"row": row, **shown, **part, **marked, **code_of(shown), **_beside(opened, row)}
+        part, beside = _part(text, self), _beside(opened, row)
+        finder = opened.passages(opened.marked_words(opened.asked(self.q, QueryOptions()))) if self.q else None
+        marked = _marked(finder, part["text"], shown) if finder else {}
+        whole = {"texts": _texts(opened, row, beside, finder)} if self.whole else {}
+        return {"row": row, **shown, **part, **marked, **code_of(shown), **beside, **whole}
 
 
-def _marked(opened: OpenTextIndex, query: str, text: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a text in pieces, the words of a query marked, as the query is searched for, and where its best passage is."""
-    asked = opened.asked(query, QueryOptions())
-    finder = opened.passages(opened.marked_words(asked))
-    best, line = finder.passage(text, _PASSAGE), finder.line_of(row)
+def _marked(finder: PassageFinder, text: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a text and its title in pieces, the words of a query marked, and where the best passage of the text is."""
+    best, line, title = finder.passage(text, _PASSAGE), finder.line_of(row), str(row.get("title") or "")
     found: dict[str, Any] = {"pieces": pieces_of(text, finder.marks(text))}
+    found |= {"title_pieces": pieces_of(title, finder.marks(title))} if title else {}
     found |= {"passage": {"start": best.start, "stop": best.stop}} if best.marks else {}
     return found | ({} if line is None else {"passage_line": line})
+
+
+def _texts(
+    opened: OpenTextIndex, row: int, beside: Mapping[str, Any], finder: PassageFinder | None
+) -> list[dict[str, Any]]:
+    """Return the texts of the document of a row, in order; of a long document those of the part that has the row.
+
+    Parts begin at the same rows, whichever row is asked for.
+    """
+    begin = row - (row - beside["first"]) % _TEXTS
+    rows = range(begin, min(beside["last"] + 1, begin + _TEXTS))
+    part, held, before = list[dict[str, Any]](), 0, ""
+    for one, shown in zip(rows, opened.row_reader(rows), strict=True):
+        text = str(shown.get("text") or "")
+        own = text[repeated(before, text) :].removeprefix(" ").strip("\n")[:_WHOLE]
+        if held and held + len(own) > _WHOLE:
+            if part[-1]["row"] >= row:
+                break
+            part, held = [], 0
+        part.append({"row": one, "text": own} | ({"pieces": pieces_of(own, finder.marks(own))} if finder else {}))
+        held, before = held + len(own), text
+    return part
+
+
+def repeated(before: str, text: str) -> int:
+    """Return how many characters at the beginning of a text are the last sentences of the text before.
+
+    >>> repeated("Salt is old. Bees fly.", "Bees fly. They find home."), repeated("A list of salt", "salt and bees")
+    (9, 0)
+    """
+    indent = len(text) - len(text.lstrip())
+    for one in _BORDER.finditer(before, max(0, len(before) - _REPEATED)):
+        last = before[one.end() :].lstrip()
+        stop = indent + len(last)
+        if last and stop < len(text) and text.startswith(last, indent) and (text[stop] == "\n" or _ENDED.search(last)):
+            return stop
+    return 0
 
 
 def code_of(row: Mapping[str, Any]) -> dict[str, bool]:
@@ -203,10 +253,11 @@ def _part(text: str, asked: TextOf) -> dict[str, Any]:
 
 
 def _beside(opened: OpenTextIndex, row: int) -> dict[str, int | None]:
-    """Return the rows before and after a row in its document; None where the document begins or ends."""
-    documents_N = opened.documents
-    near = {"before": row - 1, "after": row + 1}
+    """Return the rows before and after a row in its document, None where it begins or ends, and its first and last row."""
+    is_other = opened.documents != opened.documents[row]
+    others_before, others_after = np.flatnonzero(is_other[:row]), np.flatnonzero(is_other[row:])
+    first = int(others_before[-1]) + 1 if len(others_before) else 0
+    last = row + int(others_after[0]) - 1 if len(others_after) else len(is_other) - 1
     return {
-        name: other if 0 <= other < len(documents_N) and documents_N[other] == documents_N[row] else None
-        for name, other in near.items()
-    }
+        "before": row - 1 if row > first else None, "after": row + 1 if row < last else None, "first": first, "last": last,
+    }  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.web.links import text_url
-from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, short_place, tag, url, way_back
+from wordpipe.web.page.parts import Inner, Markup, cut_words, definitions, marks, prose, short_place, tag, url, way_back
 from wordpipe.wording import counted
 
 PASSAGE = 320  # characters shown of a hit
@@ -44,8 +44,8 @@ def card(
     """
     # what is shown of the text
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
-    pieces = passage["pieces"] if passage else [[str(hit["text"])[:PASSAGE], False]]
-    before, after = passage and passage["before"], passage["after"] if passage else len(str(hit["text"])) > PASSAGE
+    pieces = passage["pieces"] if passage else [[cut_words(str(hit["text"]), PASSAGE), False]]
+    before, after = passage and passage["before"], bool(passage and passage["after"])
     # what one can do with it: a row without a vector has no like rows
     asked, own = params.get("q", ""), hit.get("index", index)
     is_titled, text = any(text for text, _ in title), text_url(hit, own, asked, **way_back(params))

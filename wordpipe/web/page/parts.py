@@ -28,6 +28,7 @@ _BLANK = r"\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u0
 _UNSEEN_SPACE = re.compile(rf"^[{_BLANK}]+|[{_BLANK}]+$|[{_BLANK}]{{2,}}|(?![ \u3000])[{_BLANK}]")  # as in dom.js
 _SPACE = {" ": "␣", "\t": "⇥", "\n": "↵"}
 _FOLDERS = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\"`,;]+/)+(?=[^\s/])")  # of an absolute path
+_LAST_WORD = re.compile(r"\s+\S{0,30}\Z")
 _EMPTY = "“” (empty)"  # a text without a letter
 HINTS = {
     "search by words, with mode=lexical": "move the slider to exact words, or choose auto",
@@ -283,6 +284,17 @@ def spaced(value: Any) -> str:
         _UNSEEN_SPACE.sub(lambda found: "".join(_SPACE.get(one, f"\\u{ord(one):04x}") for one in found[0]), text)
         or _EMPTY
     )
+
+
+def cut_words(text: str, most: int) -> str:
+    """Return the beginning of a text, at most so many characters, cut behind a word; a script without spaces anywhere.
+
+    >>> cut_words("Salt responds.", 12), cut_words("Salt.", 5), cut_words("x" * 9, 4)
+    ('Salt …', 'Salt.', 'xxxx …')
+    """
+    if len(text) <= most:
+        return text
+    return f"{_LAST_WORD.sub('', text[: most + 1])[:most]} …"
 
 
 def prose(text: str) -> Markup:

@@ -1,12 +1,13 @@
 """The page of one text, `/text/ID`: all of the text with the words of the question marked, and links to texts beside the text.
 
 Its parameters are `index`, `q` (the question), `row` (the row, where the record has several, or no id), `start` (the first
-character of a part of a long text), `path` (rows of the texts from which one came to this similar one, for the way back), and
-those of the list of answers to which the way back leads, or `map` (a layout): then it leads to the map.
+character of a part of a long text), `whole` (1: all texts of its document) and `part` (a row of the part of a long document),
+`path` (rows of the texts from which one came to this similar one, for the way back), and those of the list of answers to which
+the way back leads, or `map` (a layout): then it leads to the map.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any
 
@@ -15,6 +16,7 @@ from wordpipe.web.page.parts import (
     LAYOUTS,
     Inner,
     Markup,
+    cut_words,
     marks,
     menu,
     names_of,
@@ -34,6 +36,8 @@ _ASKED = 40  # similar rows among which these are
 _PATH = 10  # texts of a way from one to a similar one
 _BEGINNING = 160  # characters of each
 _LONGEST = 300  # characters of a value
+_LONG = 1_500  # characters of a text below which the links beside it stand again
+_ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _BREAK = re.compile(
     r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
 )  # of paragraphs: empty lines, and the end of a line that is long
@@ -65,17 +69,19 @@ async def reading_view(
     path = [one for one in params.get("path", "").split(",") if one.isdecimal()][-_PATH:]
     mapped = params.get("map") if params.get("map") in ("auto", *LAYOUTS) else None  # the text was opened from the map
     way = {**way_back(params), "map": mapped}
+    here = {**way, "path": ",".join(path)}
+    whole = await _whole(found, params.get("part", ""), ask, asked) if params.get("whole") == "1" else []
     beside = {
         name: (await ask("/text", {"index": index, "row": str(found[name]), "length": str(_BEGINNING)}))[1]
         for name in ("before", "after")
-        if found[name] is not None
+        if found[name] is not None and not whole
     }
     first = found
     if record_id and row:
         _, first = await ask("/text", {"index": index, "id": record_id, "length": "1"})
     able = next((one["can"] for one in over_texts(about) if one["name"] == index), ())
     like, names = list[Mapping[str, Any]](), names_of([found])
-    if "similar" in able:
+    if "similar" in able and not whole:
         like_status, near = await ask(
             "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
         )
@@ -87,40 +93,76 @@ async def reading_view(
         label, to = "← back to the map", next((href for view, _, href in entries if view == "map"), root)
     before = await _text_before(path, ask, index, asked, root, way) if path else None
     back = tag("p", tag("a", label, href=to, class_="back"), before, class_="links")
+    ids, titled = count(1), found.get("title_pieces") or [[title, False]]
+    walk = _beside(found, beside, whole, lambda row, **more: text_url({"row": row}, index, asked, root, **here, **more))
+    own = _own(
+        found, first, index, asked, root, {**way, "whole": "1" if whole else None, "part": whole and params.get("part")}
+    )
+    heading = tag("h1", tag("bdi", _piece(titled, 0, len(title), ids)), class_="title", dir="auto") if title else None
+    body = (
+        tag("div", _texts(whole, found, ids), class_="text whole code" if found.get("code") else "text whole")
+        if whole
+        else [
+            tag("div", _text(found, ids), class_="text code" if found.get("code") else "text", dir="auto"),
+            _parts(found, index, asked, root, here),
+        ]
+    )
     shown = tag(
-        "article", back, tag("h1", tag("bdi", title), class_="title", dir="auto") if title else None, _facts(found, names),
-        _walk(found), tag("div", _text(found), class_="text code" if found.get("code") else "text", dir="auto"),
-        _parts(found, index, asked, root, {**way, "path": ",".join(path)}),
-        _beside(found, first, beside, index, asked, root, way),
+        "article", back, walk, heading, _facts(found, names, is_one=len(over_texts(about)) < 2), _marked(found, whole), body,
+        walk if whole or len(found["text"]) > _LONG else None, own,
         _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
         class_="reading",
     )  # fmt: skip
     return 200, title or short_place(found, names) or f"row {found['row']}", found["row"], shown
 
 
+async def _whole(found: Mapping[str, Any], part: str, ask: Any, asked: str) -> list[Mapping[str, Any]]:
+    """Return the texts of the document of a text, or of a part of a long document; none of a document of one text."""
+    is_part = part.isdecimal() and found["first"] <= int(part) <= found["last"]
+    row = part if is_part else str(found["row"])
+    status, whole = await ask("/text", {"index": found["index"], "row": row, "q": asked, "length": "1", "whole": "1"})
+    return whole["texts"] if status == 200 and found["first"] < found["last"] else []
+
+
 async def _text_before(
     path: Sequence[str], ask: Any, index: str, asked: str, root: str, way: Mapping[str, Any]
 ) -> Markup | None:
     """Return a link back to the text before a similar one, the last row of the path; None for an unknown row."""
-    status, found = await ask("/text", {"index": index, "row": path[-1], "length": str(_LED_TO)})
+    status, found = await ask("/text", {"index": index, "row": path[-1], "length": str(_BEGINNING)})
     if status != 200:
         return None
     to = text_url(found, index, asked, root, **way, path=",".join(path[:-1]))
-    name = str(found.get("title") or found["text"])[:_LED_TO]
-    return tag("a", "← back to ", tag("bdi", name), href=to)
+    name = cut_words(str(found.get("title") or found["text"]), _LED_TO)
+    return tag("a", "← back to ", tag("bdi", name), href=to, class_="back-text")
 
 
-def _text(found: Mapping[str, Any]) -> list[Inner]:
+def _text(found: Mapping[str, Any], ids: Iterator[int]) -> list[Inner]:
     """Return a text, or the part of it that is shown, in paragraphs, with its marks; the one that answers is set off."""
     pieces = found.get("pieces") or [[found["text"], False]]
     stop = found["start"] + len(found["text"])
     blocks = [(0, len(found["text"]))] if found.get("code") else paragraphs(found["text"])
-    answer, ids = _answering(blocks, pieces, found.get("passage")), count(1)
+    answer = _answering(blocks, pieces, found.get("passage"))
     shown: list[Inner] = [
         tag("p", _piece(pieces, *block, ids), class_="answering" if place == answer else None)
         for place, block in enumerate(blocks)
     ]
     return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
+
+
+def _texts(texts: Sequence[Mapping[str, Any]], found: Mapping[str, Any], ids: Iterator[int]) -> list[Inner]:
+    """Return the texts of a document one after the other, each with its number; the one that was found is set off."""
+    shown = list[Inner]()
+    for one in texts:
+        pieces = one.get("pieces") or [[one["text"], False]]
+        blocks = [(0, len(one["text"]))] if found.get("code") else paragraphs(one["text"])
+        is_found = one["row"] == found["row"]
+        shown.append(
+            tag(
+                "div", [tag("p", _piece(pieces, *block, ids)) for block in blocks],
+                id=f"text-{one['row']}", class_="answering" if is_found else None, dir="auto",
+            )
+        )  # fmt: skip
+    return shown
 
 
 def paragraphs(text: str) -> list[tuple[int, int]]:
@@ -149,11 +191,18 @@ def _answering(
     return counts.index(max(counts))
 
 
-def _walk(found: Mapping[str, Any]) -> Markup | None:
-    """Return how many words of a text are marked, with a link to the first; the script goes from one to the next."""
-    n = sum(is_marked for _, is_marked in found.get("pieces") or ())
+def _marked(found: Mapping[str, Any], whole: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """Return how many words of a text and its title are marked, with a link to the first; the script goes on to the next."""
+    n, of_title = (
+        sum(is_marked for one in shown for _, is_marked in one)
+        for shown in (
+            [one.get("pieces") or () for one in whole or [found]],
+            [found.get("title_pieces") or ()],
+        )
+    )
+    said = f"{n + of_title:,} marked words" + (f", {of_title} in the title" if of_title and n else "")
     first = tag("a", "go to the first", href="#mark-1")
-    return tag("p", f"{n:,} marked words · ", first, class_="marks hint") if n > 1 else None
+    return tag("p", f"{said} · ", first, class_="marks hint") if n + of_title > 1 else None
 
 
 def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator[int]) -> list[Inner]:
@@ -166,21 +215,22 @@ def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator
     return shown
 
 
-def _facts(found: Mapping[str, Any], names: Mapping[str, str]) -> Markup:
-    """Return where a text stands, its id and its fields."""
+def _facts(found: Mapping[str, Any], names: Mapping[str, str], *, is_one: bool) -> Markup:
+    """Return where a text stands, its id and its fields, and its index where that is not the only one."""
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
-    facts = {"id": found.get("id"), "index": found["index"], **metadata}
-    shown = [
-        (f"{name} {value}" if value != name else value)[:_LONGEST]
-        for name, given in facts.items()
-        if given is not None
-        for value in [", ".join(map(marks, given)) if isinstance(given, list) else marks(given)]
-    ]
+    facts = {"id": found.get("id"), "index": None if is_one else found["index"], **metadata}
+    shown = [_fact(name, given) for name, given in facts.items() if given is not None]
     place, source = short_place(found, names), found.get("source")
-    return tag(
-        "p", tag("bdi", place, class_="place", title=source) if place else None,
-        [tag("bdi", one, class_="field") for one in shown], class_="about",
-    )  # fmt: skip
+    return tag("p", tag("bdi", place, class_="place", title=source) if place else None, shown, class_="about")
+
+
+def _fact(name: str, given: Any) -> Markup:
+    """Return a field of a text; a value that is the address of a page leads there."""
+    value = ", ".join(map(marks, given)) if isinstance(given, list) else marks(given)
+    if _ADDRESS.fullmatch(value):
+        to = tag("a", cut_words(value, _LONGEST), href=value, rel="noreferrer")
+        return tag("bdi", f"{name} ", to, class_="field")
+    return tag("bdi", (f"{name} {value}" if value != name else value)[:_LONGEST], class_="field")
 
 
 def _parts(found: Mapping[str, Any], index: str, asked: str, root: str, way: Mapping[str, Any]) -> Markup | None:
@@ -202,28 +252,68 @@ def _parts(found: Mapping[str, Any], index: str, asked: str, root: str, way: Map
 
 
 def _beside(
-    found: Mapping[str, Any], first: Mapping[str, Any], beside: Mapping[str, Any], index: str, asked: str, root: str,
-    way: Mapping[str, Any],
-) -> Markup:  # fmt: skip
-    """Return links to the rows before and after a text in its document, which say what these are, and to the text itself."""
-    links: list[Inner] = []
-    for name, label, kind in (
-        ("before", "← previous text of the document", "prev"),
-        ("after", "next text of the document →", "next"),
-    ):
-        if other := beside.get(name):
-            to = text_url({"row": found[name]}, index, asked, root, **way)
-            led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
-            links.append(tag("a", led, href=to, rel=kind))
+    found: Mapping[str, Any], beside: Mapping[str, Any], whole: Sequence[Mapping[str, Any]], address: Callable[..., str]
+) -> Markup | None:
+    """Return links to the texts before and after a text in its document, which say what these are, and to all of the document.
+
+    Beside all texts of a long document these lead to its other parts. A document of one text has none.
+
+    Args:
+        found: the text.
+        beside: the beginnings of the texts before and after.
+        whole: the texts of the document that are shown instead.
+        address: of a text of the document.
+    """
+    first, last, row = found["first"], found["last"], found["row"]
+    if first == last:
+        return None
+    number, n = row - first + 1, last - first + 1
+    sides = dict[str, Inner]()
+    if whole:
+        begun, ended = whole[0]["row"], whole[-1]["row"]
+        given = {"whole": "1"}
+        if begun > first:
+            to = address(row, **given, part=begun - 1)
+            sides["before"] = tag("a", "← previous part", href=to)
+        if ended < last:
+            sides["after"] = tag("a", "continue →", href=address(row, **given, part=ended + 1))
+        said = (
+            f"texts {begun - first + 1:,} to {ended - first + 1:,} of {n:,}"
+            if sides
+            else f"whole document, {n:,} texts"
+        )
+        middle: list[Inner] = [said, " · ", tag("a", f"text {number:,} alone", href=address(row))]
+    else:
+        for name, label, kind, key in (
+            ("before", "← previous text", "prev", "k"), ("after", "next text →", "next", "j"),
+        ):  # fmt: skip
+            if other := beside.get(name):
+                led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
+                title = f"{'next' if kind == 'next' else 'previous'} text of the document, or the key {key}"
+                sides[name] = tag("a", led, href=address(found[name]), rel=kind, title=title)
+        middle = [
+            f"text {number:,} of {n:,} · ",
+            [tag("a", "to the beginning", href=address(first)), " · "] if row > first else None,
+            tag("a", "whole document", href=f"{address(row, whole='1')}#text-{row}"),
+        ]
+    cells = [tag("span", sides.get("before")), tag("span", middle), tag("span", sides.get("after"))]
+    return tag("nav", cells, class_="beside", aria_label="This document")
+
+
+def _own(
+    found: Mapping[str, Any], first: Mapping[str, Any], index: str, asked: str, root: str, way: Mapping[str, Any]
+) -> Markup:
+    """Return the link to the page itself, and the one to where its text comes from."""
     own = text_url(found, index, asked, root, **way)
     if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
         own = (
             url(own.partition("?")[0], index=index, q=asked, **way) if own.partition("?")[0] != f"{root}text/" else own
         )
-    links.append(tag("a", "link to this text", href=own, rel="bookmark"))
+    own, label = (f"{own}#text-{found['row']}", "document") if way.get("whole") else (own, "text")
+    links: list[Inner] = [tag("a", f"link to this {label}", href=own, rel="bookmark")]
     if "link" in found:
         links.append(tag("a", "open where it comes from", href=found["link"]))
-    return tag("nav", links, class_="beside", aria_label="This document")
+    return tag("nav", links, class_="own", aria_label="This text")
 
 
 def _of_others(hits: Sequence[Mapping[str, Any]], doc_id: str) -> list[Mapping[str, Any]]:
@@ -240,7 +330,7 @@ def _led_to(other: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """
     title = str(other.get("title") or "")
     said = " ".join((title if title and title != found.get("title") else str(other.get("text", ""))).split())
-    return said if len(said) <= _LED_TO else f"{said[:_LED_TO]} …"
+    return cut_words(said, _LED_TO)
 
 
 def _like(
@@ -254,8 +344,7 @@ def _like(
     """Return the texts that are similar to a text, each with the way back; nothing where there are none."""
     items = []
     for hit in hits:
-        text = str(hit["text"])
-        beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} …"
+        beginning = cut_words(str(hit["text"]), _BEGINNING)
         name = str(hit.get("title") or "") or short_place(hit, names) or f"row {hit['row']}"
         items.append(
             tag(

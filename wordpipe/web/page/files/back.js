@@ -15,7 +15,7 @@ export function rememberOpened(results) {
 // The answer that the list is come back to.
 export const opened = () => history.state?.opened ?? location.hash.slice(1);
 
-// The page of a text: back to the list, which is the page before, or where the way was longer, the list by its address. Escape does it, too.
+// The page of a text: back to the list, which is the page before, or where the way was longer, the list by its address. Escape does it, too, or from a similar text leads to the text before.
 export function goBack(link) {
   const {to, list} = read();
   if (to === location.href) {  // this page of the history was opened from the list; one of the same address may not be
@@ -31,7 +31,7 @@ export function goBack(link) {
     history.back();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !event.isComposing) link.click();
+    if (event.key === "Escape" && !event.isComposing) (document.querySelector("article.reading a.back-text") ?? link).click();
   });
 }
 

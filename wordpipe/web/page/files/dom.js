@@ -27,6 +27,9 @@ export function shown(value, most = 2000) {
   return cut.replace(UNSEEN, (one) => "\\u" + one.codePointAt(0).toString(16).padStart(4, "0"));
 }
 
+// The beginning of a text, at most so many characters, cut behind a word; a script without spaces anywhere.
+export const cutWords = (value, most) => (value.length <= most ? value : `${value.slice(0, most + 1).replace(/\s+\S{0,30}$/, "").slice(0, most)} …`);
+
 // A value as a text, a number with marks of thousands, but for those of four digits, as years are.
 export const marks = (value) => (typeof value === "number" ? value.toLocaleString("en", {useGrouping: "min2", maximumSignificantDigits: 15}) : String(value));
 

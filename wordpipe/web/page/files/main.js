@@ -2,7 +2,7 @@
 import {goBack, opened, rememberList, rememberOpened} from "./back.js";
 import {copy, get, onPage, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
-import {walkMarks} from "./marks.js";
+import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
@@ -26,6 +26,7 @@ const own = document.querySelector("article.reading a[rel=bookmark]");
 if (own) copied(own);
 const marked = document.querySelector("article.reading .marks");
 if (marked) walkMarks(marked);
+if (own) walkTexts();
 play();
 const api = document.querySelector(".api");
 if (api) import("./api.js").then(({tryOut}) => tryOut(api));
@@ -396,7 +397,7 @@ function skip(event) {
 
 // The link to a text is copied, so that one stays where one reads.
 function copied(link) {
-  link.textContent = "copy link to this text";
+  link.textContent = `copy ${link.textContent}`;
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -4,7 +4,7 @@ import {inWords} from "./filters.js";
 import {read} from "./state.js";
 
 const TITLE = 80; // characters above a sheet
-const OF_TEXT = ["index", "row", "start"]; // parameters that say which text it is
+const OF_TEXT = ["index", "row", "start", "whole", "part"]; // parameters that say which text it is, or which document
 const MEANS = /[%&#+=;?/\\]/; // signs that stay encoded, as an address would mean something else by them
 
 export function signPaper() {
