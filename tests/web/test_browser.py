@@ -653,6 +653,10 @@ def test_answers_are_put_in_the_order_of_a_field(see):
         until(page, "!document.querySelector('#results[aria-busy]')")
         assert years() == sorted(years(), reverse=is_down)
         assert page.evaluate("document.activeElement.name") == "sort"
+        # the field stands first in the line of an answer, without a script too
+        assert page.locator(f"{HITS} .field").first.inner_text() == f"year {years()[0]}"
+        without = page.request.get(page.url).text().partition('class="hits"')[2]
+        assert re.findall(r'class="field-name"><bdi>(.*?)</bdi>', without)[0] == "year"
     assert "10 of 10 answers" not in page.locator(".status").inner_text()
     page.fill("#q", "")
     page.wait_for_selector("#results .begin")
@@ -1043,7 +1047,7 @@ def test_links_skip_to_the_answers_and_to_the_filters(see):
 @pytest.mark.oracle
 def test_the_link_to_the_answers_has_filters_and_order_and_the_text_leads_back_to_them(see):
     seen = see()
-    page = seen.go("/?index=records&q=salt&mix=0&sort=year%3Adesc&where=year+%3E+1")
+    page = seen.go("/?index=records&q=salt&mix=0&sort=year%3Adesc&where=year+%3E+1&k=3")
     page.wait_for_selector(HITS)
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     page.get_by_role("button", name="copy link to these answers").click()
@@ -1056,6 +1060,16 @@ def test_the_link_to_the_answers_has_filters_and_order_and_the_text_leads_back_t
     page.wait_for_selector(HITS)
     assert page.input_value("select[name=sort]") == "year:desc"
     assert page.input_value("input[name=where]") == "year > 1"
+    assert page.locator(HITS).count() == 3
+    # the call that gives them, and the call for the like of a text
+    page.get_by_role("link", name="this search as an API call").click()
+    page.locator(".curl", has_text="/search?q=salt&k=3&").first.wait_for()
+    page.go_back()
+    page.locator(HITS).first.get_by_role("button", name="more like this").click()
+    page.locator(".status .like").wait_for()
+    page.get_by_role("link", name="this search as an API call").click()
+    page.wait_for_selector("details[open] #\\/similar")
+    assert "/similar?id=r-38&" in page.locator("details.endpoint[open] .curl").inner_text()
     assert seen.errors == []
 
 

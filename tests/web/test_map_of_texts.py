@@ -1,5 +1,7 @@
 """The map of texts in a real browser, of a server and as a file: a question, a lasso, keys, colours, hostile titles."""
 
+from urllib.parse import quote
+
 import pytest
 
 import wordpipe
@@ -94,6 +96,26 @@ def test_keys_alone_list_what_is_in_view_and_change_the_colours(look_at, server)
     assert sorted(page.locator("#legend bdi").all_inner_texts()) == ["<i>0", "<i>1", "<i>2"]
     page.keyboard.press("Escape")
     assert seen.errors == []
+
+
+def test_filters_of_the_page_hold_on_the_map_and_are_said_there(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/?q=salt&mix=0&f=" + quote('[["kind", "<i>1"], ["kind", null]]'))
+    to = page.get_by_role("link", name="Map").get_attribute("href")
+    page = seen.go(f"{to[1:]}&layout=pca")
+    said = "20 answers to “salt” with kind: <i>1 or no value"
+    page.locator("#card .said", has_text=said).wait_for()
+    assert page.title().startswith("salt · A map of")
+    assert "f=%5B%5B" in page.locator("#card a").first.get_attribute("href")
+    assert "f=%5B%5B" in page.get_by_role("link", name="Search").get_attribute("href")
+    page.get_by_role("button", name="without filters").click()
+    page.locator("#card .said", has_text="60 answers to “salt”").wait_for()
+    assert "f=" not in page.url
+    page = seen.go("/map/texts?layout=pca&where=" + quote("kind = '<i>1'"))
+    page.locator("#card .said", has_text="20 texts with condition: kind").wait_for()
+    page = seen.go("/map/texts?layout=pca&q=salt&where=colour+%3D+1")
+    page.locator("#card .said", has_text="without the filters, which cannot be applied on this map").wait_for()
+    seen.errors.clear()  # the browser says that the condition was refused
 
 
 def test_the_legend_lists_its_texts_and_a_reset_keeps_the_question(look_at, server):  # noqa: F811

@@ -939,7 +939,7 @@ def test_the_page_of_the_api_keeps_the_question_and_the_filters(client):
     links = [urlsplit(one["href"]) for one in page.all("a") if "?" in one.get("href", "")]
     menu = [(link.path, dict(parse_qsl(link.query))) for link in links]
     tabs = [("./", kept | {"tab": tab}) for tab in ("words", "model", "about")]
-    assert menu == [("./", kept), ("./map/records", {"q": "salt"}), *tabs, ("./api", kept)]
+    assert menu == [("./", kept), ("./map/records", {"q": "salt", "f": kept["f"]}), *tabs, ("./api", kept)]
 
 
 def test_the_menu_leads_to_the_map_of_what_is_chosen(serving, built, records):

@@ -18,6 +18,41 @@ function store(key, value) {
   }
 }
 
+const NARROWING = ["f", "where"]; // the filters in the address, as on the page of answers
+const addressed = (name) => new URLSearchParams(location.search).get(name) ?? "";
+const titled = document.title;
+
+// The filters as `/search` takes them; none where no server is asked.
+function filters() {
+  return Object.fromEntries(NARROWING.map((name) => [name, SERVER ? addressed(name) : ""]).filter(([, value]) => value));
+}
+
+// The filters in words: "section: editors or utils; year: from 1990".
+function filtersSaid() {
+  const { f, where } = filters(), said = new Map();
+  let pairs = [];
+  try {
+    pairs = JSON.parse(f ?? "[]");
+    for (const [name, value] of pairs) said.set(name, [...(said.get(name) ?? []), valueSaid(value)]);
+  } catch {
+    return "filters that cannot be read"; // the server says why
+  }
+  return [...Array.from(said, ([name, values]) => `${name}: ${values.join(" or ")}`), ...(where ? [`condition: ${where}`] : [])].join("; ");
+}
+
+function valueSaid(value) {
+  if (Array.isArray(value)) return ["from", "to"].map((end, at) => (value[at] === null ? "" : `${end} ${value[at]}`)).filter(Boolean).join(" ");
+  return value === null ? "no value" : String(value) || "(empty)";
+}
+
+// The address without the filters.
+function dropFilters() {
+  const given = new URLSearchParams(location.search);
+  for (const name of NARROWING) given.delete(name);
+  history.replaceState(null, "", `${location.pathname}${given.size ? `?${given}` : ""}${location.hash}`);
+  lightAnswers(0);
+}
+
 // The question that is typed on the map stands in its address, as it does on the page of answers.
 function keepQuestion(asked) {
   if (!SERVER) return;
@@ -28,14 +63,15 @@ function keepQuestion(asked) {
   keepMenu();
 }
 
-// The menu keeps the question; filters and order of the list of answers, too, where this tab had that list.
+// The menu keeps question and filters; the order of the list of answers, too, where this tab had that list. The title has the question.
 function keepMenu() {
-  const asked = new URLSearchParams(location.search).get("q") ?? "", { search } = stored(LIST), known = new URLSearchParams(search ?? "");
-  const isSame = search && (known.get("q") ?? "") === asked && (!TEXTS || (known.get("index") ?? TEXTS.index) === TEXTS.index);
+  const asked = ["q", ...NARROWING].map((name) => [name, addressed(name)]), { search } = stored(LIST), known = new URLSearchParams(search ?? "");
+  document.title = SERVER && addressed("q") ? `${addressed("q").slice(0, 60)} · ${titled}` : titled;
+  const isSame = search && asked.every(([name, value]) => (known.get(name) ?? "") === value) && (!TEXTS || (known.get("index") ?? TEXTS.index) === TEXTS.index);
   for (const link of document.querySelectorAll("header nav a[href]:not(.name)")) {
     link.dataset.to ??= link.getAttribute("href");
     const to = new URL(link.dataset.to, location.href);
-    for (const [name, value] of isSame ? known : [["q", asked]]) if (value) to.searchParams.set(name, value);
+    for (const [name, value] of isSame ? known : asked) if (value) to.searchParams.set(name, value);
     link.href = to.href;
   }
 }
@@ -48,7 +84,7 @@ function rememberOpened(link) {
 
 function addressOfMap() {
   const given = new URLSearchParams(location.search);
-  return [location.pathname, ...["layout", "q", "a", "b", "c", "d"].map((name) => given.get(name) ?? "")].join(" ");
+  return [location.pathname, ...["layout", "q", ...NARROWING, "a", "b", "c", "d"].map((name) => given.get(name) ?? "")].join(" ");
 }
 
 function keepPlace() {

@@ -62,7 +62,7 @@ function start() {
   keepMenu();
   const kept = keptPlace();
   if (kept) return restorePlace(kept, linked);
-  if (TEXTS && wanted.value) lightAnswers(0, true);
+  if (TEXTS && (wanted.value || filtersSaid())) lightAnswers(0, true);
   if (linked >= 0 && TEXTS && wanted.value) choose(linked); // among the answers, which stay in view
   else if (linked >= 0) goTo(linked);
   else if (analogyOnMap().length) showAnalogy();

@@ -178,17 +178,27 @@ function lightAnswers(wait = WAIT, keeps = false) {
   waiting = setTimeout(async () => {
     const asked = wanted.value.trim();
     keepQuestion(asked);
-    if (!asked) return showFew([], "", keeps);
+    if (!asked && !filtersSaid()) return showFew([], "", keeps);
     if (!SERVER) {
       const typed = asked.toLowerCase(), found = Array.from(FOLDED.keys()).filter((word) => FOLDED[word].includes(typed));
       return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps, true);
     }
     asking = new AbortController();
     try {
-      const reply = await get("search", { q: asked, k: ASKED, prefix: 1, format: "json" });
+      const narrow = filters(), of = asked ? `answers to “${asked}”` : "texts";
+      let reply, narrowed = narrow.f || narrow.where ? ` with ${filtersSaid()}` : "";
+      try {
+        reply = await get("search", { q: asked, ...(asked ? { prefix: 1 } : {}), k: ASKED, format: "json", ...narrow });
+      } catch (error) {
+        if (!narrowed || error.name === "AbortError" || error.status !== 400) throw error;
+        const said = error.message.split("; ").slice(0, 2).join("; ").replace(/\.$/, "");
+        if (!asked) return showFew([], `The filters cannot be applied on this map: ${said}.`, keeps, true);
+        reply = await get("search", { q: asked, prefix: 1, k: ASKED, format: "json" });
+        narrowed = `, without the filters, which cannot be applied on this map: ${said}`;
+      }
       const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0);
       const beside = found.length < all.length ? `; ${all.length - found.length} more are not on the map` : "";
-      showFew(found, `${found.length} answers to “${asked}”${beside}`, keeps, true);
+      showFew(found, `${all.length < ASKED || asked ? "" : "The first "}${found.length} ${of}${narrowed}${beside}`, keeps, true);
     } catch (error) {
       if (error.name !== "AbortError") showFew([], `The server does not answer: ${error.message}`, false, true);
     }
@@ -198,7 +208,7 @@ function lightAnswers(wait = WAIT, keeps = false) {
 async function get(path, params) {
   const reply = await fetch(new URL(`${path}?${new URLSearchParams({ ...params, index: TEXTS.index })}`, SERVER), { signal: asking.signal });
   const found = await reply.json();
-  if (!reply.ok) throw new Error(found.error?.message ?? reply.status);
+  if (!reply.ok) throw Object.assign(new Error(found.error?.message ?? reply.status), { status: reply.status });
   return found;
 }
 
@@ -239,7 +249,7 @@ function showText() {
   const word = fewSaid ? state.chosen : wordInFocus(); // a list stays while one points at dots
   if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...aboutText(word));
   card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
-  if (fewSaid) return card.replaceChildren(...closing(), ...wayToAnswers(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), listOf(fewNumbers));
+  if (fewSaid) return card.replaceChildren(...closing(), ...wayToAnswers(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), ...wayWithoutFilters(), listOf(fewNumbers));
   card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
     + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
 }
@@ -282,20 +292,28 @@ function wayToList() {
 }
 
 // Back to the answers, from a list of other texts.
-const isBesideAnswers = () => Boolean(fewSaid && !fewAnswer && wanted.value.trim());
+const isBesideAnswers = () => Boolean(fewSaid && !fewAnswer && (wanted.value.trim() || filtersSaid()));
 
 function wayToAnswers() {
   if (!isBesideAnswers()) return [];
-  const button = element("button", `← answers to “${wanted.value.trim()}”`, "to-list");
+  const button = element("button", wanted.value.trim() ? `← answers to “${wanted.value.trim()}”` : `← texts with ${filtersSaid()}`, "to-list");
   button.type = "button";
   button.addEventListener("click", stepBack);
+  return [button];
+}
+
+function wayWithoutFilters() {
+  if (!fewAnswer || !filtersSaid()) return [];
+  const button = element("button", "without filters", "to-list");
+  button.type = "button";
+  button.addEventListener("click", dropFilters);
   return [button];
 }
 
 // The page of a text, which leads back to the map as it is.
 function wayToText(word, said, name) {
   const layout = new URLSearchParams(location.search).get("layout") ?? "auto";
-  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index, map: layout }), link = element("a", said);
+  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index, map: layout, ...filters() }), link = element("a", said);
   if (wanted.value.trim()) given.set("q", wanted.value.trim());
   link.href = new URL(`text/?${given}`, SERVER).href;
   link.dataset.word = word;

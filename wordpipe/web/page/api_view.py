@@ -23,19 +23,22 @@ _KINDS = {
 }  # fmt: skip
 
 
-def api_view(document: Mapping[str, Any], asked: Mapping[str, Mapping[str, str]], index: str, address: str) -> Markup:
+def api_view(
+    document: Mapping[str, Any], asked: Mapping[str, Mapping[str, str | None]], index: str, address: str, opened: str | None
+) -> Markup:  # fmt: skip
     """Return the HTML of all endpoints of an OpenAPI document, in their groups, with a list of contents.
 
-    All endpoints but the first that can answer are folded.
+    All endpoints but one are folded.
 
     Args:
         document: what is shown.
-        asked: what forms and commands ask, by the path of the endpoint.
+        asked: what forms and commands ask, by the path of the endpoint; None: a parameter is left out.
         index: that all others ask.
         address: of the server, to which the commands go.
+        opened: the endpoint that is not folded; None: the first that can answer.
     """
     needs_token, paths = "security" in document, document["paths"]
-    opened = next(path for path, item in paths.items() if _first(item).get("x-artifacts") != [])
+    opened = opened or next(path for path, item in paths.items() if _first(item).get("x-artifacts") != [])
     groups = {
         one["name"]: [path for path, item in paths.items() if _first(item)["tags"] == [one["name"]]]
         for one in document["tags"]
@@ -101,7 +104,9 @@ def _link(path: str) -> Markup:
     return tag("a", tag("code", path), href=f"#{quote(path)}")
 
 
-def _endpoint(path: str, item: Mapping[str, Any], asked: Mapping[str, str], curl: str, *, is_open: bool) -> Markup:
+def _endpoint(
+    path: str, item: Mapping[str, Any], asked: Mapping[str, str | None], curl: str, *, is_open: bool
+) -> Markup:
     """Return one endpoint of the API: what it is for, a command, its parameters, its answers, a form for each method."""
     first = _first(item)
     methods = [tag("span", method.upper(), class_="method") for method in item]
@@ -321,7 +326,9 @@ def _form(schema: Mapping[str, Any], indent: str = "") -> Iterator[Markup]:
 # ---- commands, and forms that try an endpoint
 
 
-def _curl(path: str, item: Mapping[str, Any], asked: Mapping[str, str], address: str, *, needs_token: bool) -> str:
+def _curl(
+    path: str, item: Mapping[str, Any], asked: Mapping[str, str | None], address: str, *, needs_token: bool
+) -> str:
     """Return the command that asks an endpoint of the API what the form of its first method does; `api.js` does the same."""
     operation = _first(item)
     for one in operation["parameters"]:
@@ -340,17 +347,20 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _body(operation: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+def _body(operation: Mapping[str, Any], asked: Mapping[str, str | None]) -> str:
     """Return an example of a body for an endpoint of the API, with what is `asked`; empty where it takes none."""
     if "requestBody" not in operation:
         return ""
     of_body = operation["requestBody"]["content"][_JSON]
-    own = {}
+    own = dict[str, Any]()
     for name, schema in of_body["schema"]["properties"].items():
-        if (one := asked.get(name)) and one in schema.get("examples", [one]):
+        if name in asked and asked[name] is None:
+            own[name] = None
+        elif (one := asked.get(name)) and one in schema.get("examples", [one]):
             kind = kind_of(schema)
             own[name] = one == "1" if kind == "true or false" else one if kind.startswith("text") else _read(one)
-    return json.dumps(of_body["example"] | own, ensure_ascii=False, indent=2)
+    given = {name: one for name, one in (of_body["example"] | own).items() if one is not None}
+    return json.dumps(given, ensure_ascii=False, indent=2)
 
 
 def _read(text: str) -> Any:
@@ -361,7 +371,7 @@ def _read(text: str) -> Any:
         return text
 
 
-def _try(method: str, path: str, operation: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+def _try(method: str, path: str, operation: Mapping[str, Any], asked: Mapping[str, str | None]) -> Markup:
     """Return the form that sends a request to an endpoint of the API, filled with examples and with what is `asked`.
 
     A form that cannot be sent without a script has no button before the script has made one.
@@ -388,15 +398,17 @@ def _examples(one: Mapping[str, Any]) -> list[str]:
     return list((one if "schema" in one else one["content"][_JSON]).get("examples", ()))
 
 
-def _value(one: Mapping[str, Any], asked: Mapping[str, str]) -> str:
+def _value(one: Mapping[str, Any], asked: Mapping[str, str | None]) -> str:
     """Return what is filled in for a parameter of the API in a URL or path: what is `asked`, or its example."""
-    holder, names, own = one if "schema" in one else one["content"][_JSON], _examples(one), asked.get(one["name"])
+    holder, names, own = one if "schema" in one else one["content"][_JSON], _examples(one), asked.get(one["name"], "")
+    if own is None:
+        return ""
     if own and (not names or own in names):
         return {"1": "true", "0": "false"}.get(own, own) if _schema_of(one).get("type") == "boolean" else own
     return str(holder.get("example", names[0] if names and one["required"] else ""))
 
 
-def _field(one: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+def _field(one: Mapping[str, Any], asked: Mapping[str, str | None]) -> Markup:
     """Return the field of a form for a parameter of the API in a URL or path."""
     schema, names, value = _schema_of(one), _examples(one), _value(one, asked)
     facts: dict[str, Any] = {"name": one["name"], "data_in": one["in"]}

@@ -1,7 +1,8 @@
 """One answer on the page: title, passage, one line of where it stands and of its best fields, all its fields, actions.
 
-The line has at most three fields: those of `serve --show`, else the ones in which words of the query were found, then a date,
-then the first ones whose values are short. The script draws the same.
+The line begins with the fields by which answers are ordered and filtered. It has at most three others: those of
+`serve --show`, else the ones in which words of the query were found, then a date, then the first ones whose values are short.
+The script draws the same.
 """
 
 import math
@@ -20,6 +21,7 @@ DOTS = "Dots show the score beside that of the strongest answer, in quarters; a 
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line
+_SAID = ("title", "text", "source")  # elsewhere in an answer
 _SHORT = 60  # characters of a value in the line
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
@@ -27,7 +29,8 @@ _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 
 def card(
     hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str, largest: float,
-    show: Sequence[str], names: Mapping[str, str], others: Sequence[Markup] = (), *, is_border: bool = False,
+    show: Sequence[str], names: Mapping[str, str], others: Sequence[Markup] = (), ahead: Sequence[str] = (), *,
+    is_border: bool = False,
 ) -> Markup:  # fmt: skip
     """Return the HTML of one answer.
 
@@ -40,6 +43,7 @@ def card(
         show: the fields of its line; none: the best ones.
         names: of sources, as the list of answers calls them.
         others: answers that say nearly the same.
+        ahead: the fields with which its line begins: that of the order, and those of filters.
         is_border: true of the first one that is less related.
     """
     # what is shown of the text
@@ -66,7 +70,7 @@ def card(
             class_="text code" if passage and passage.get("code") else "text", dir="auto",
         ),
         tag(
-            "div", _about(hit, passage, largest, show, names), tag("p", actions, class_="actions") if actions else None,
+            "div", _about(hit, passage, largest, show, names, ahead), tag("p", actions, class_="actions") if actions else None,
             class_="foot",
         ),
         # below it
@@ -79,24 +83,29 @@ def card(
 
 
 def _about(
-    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str], names: Mapping[str, str]
+    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str], names: Mapping[str, str],
+    ahead: Sequence[str],
 ) -> Markup:  # fmt: skip
     """Return the line of an answer, which opens a list of all its fields if it has any."""
     place = short_place(hit, names)
     fields = {name: value for name, value in (hit.get("metadata") or {}).items() if value not in (None, [], "")}
     marked = (passage or {}).get("fields") or {}
-    named = best_fields({**hit, **fields} if show else fields, marked, show)
+    known = {**hit, **fields}
+    first = {name: known[name] for name in ahead if name not in _SAID and known.get(name) not in (None, [], "")}
+    named = best_fields(known if show else fields, marked, show)
+
+    def field(name: str, value: Any) -> Markup:
+        shown = _marked(marked[name]) if name in marked else cut(value)
+        return tag("span", tag("span", tag("bdi", name), " ", class_="field-name"), tag("bdi", shown), class_="field")
+
     facts: list[Inner] = [_strength(hit["score"] / largest, hit.get("related"))] if largest else []
+    facts += [field(*one) for one in first.items()]
     facts.append(tag("bdi", place, class_="place"))
     if "index" in hit:
         facts.append(
             tag("span", tag("span", "index ", class_="field-name"), tag("bdi", hit["index"]), class_="field index")
         )
-    for name, value in named.items():
-        shown = _marked(marked[name]) if name in marked else cut(value)
-        facts.append(
-            tag("span", tag("span", tag("bdi", name), " ", class_="field-name"), tag("bdi", shown), class_="field")
-        )
+    facts += [field(name, value) for name, value in named.items() if name not in first]
     line = tag("span", [[one, " "] for one in facts], class_="facts")
     rest = {"id": hit.get("id"), "also in": _also_in(hit), **fields}
     if not any(value is not None for value in rest.values()):

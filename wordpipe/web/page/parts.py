@@ -39,6 +39,7 @@ HINTS = {
 }
 """Next steps by the parameters of the server, and the same ones on the page; the script has the same table."""
 _WAY_BACK = (
+    "k",
     "mix",
     "docs",
     "sort",
@@ -159,7 +160,8 @@ def menu(
     if (to := _map_of_menu(about, params, tab)) is not None:
         mapped, place = to
         layout = params.get("map") if params.get("map") in LAYOUTS else None  # a text that was opened from the map
-        address = url(f"{root}map/{quote(mapped, safe='')}", layout=layout, q=params.get("q"))
+        asked = {name: params.get(name) for name in ("q", "f", "where")}
+        address = url(f"{root}map/{quote(mapped, safe='')}", layout=layout, **asked)
         place = place if row is None else str(row)
         links.insert(1, ("map", "Map", f"{address}#{place}" if place else address))
     return links

@@ -159,8 +159,7 @@ async def _hits(
     given = {"index": index, "k": k, "format": "json", **narrowed}
     path, liked = "/search", params.get("similar_id") or params.get("similar")
     if liked:
-        per_document = "1" if params.get("docs") == "1" else "0"
-        path, mix = "/similar", {"id" if params.get("similar_id") else "row": liked, "per_document": per_document}
+        path, mix = "/similar", liked_of(params)
     else:
         mix = {"passage": str(PASSAGE), **question_of(params)}
     status, found = await ask(path, {**given, **mix})
@@ -182,12 +181,13 @@ async def _hits(
     # hits that say nearly the same stand below the first of them
     groups = folded([one["text"] for one in found["hits"]], next_alone=bool(params.get("sort")))
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
-    names = names_of(found["hits"])
+    names, ahead = names_of(found["hits"]), [re.sub(r":(asc|desc)$", "", params.get("sort", ""))] if not liked else []
+    ahead += [name for name, _ in read_chosen(params.get("f", ""))]
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
 
     def drawn(place: int, below: Sequence[Markup] = (), *, is_border: bool = False) -> Markup:
         hit, passage = found["hits"][place], passages[place]
-        return card(hit, passage, params, index, largest, about["show"], names, below, is_border=is_border)
+        return card(hit, passage, params, index, largest, about["show"], names, below, ahead, is_border=is_border)
 
     for first, *others in groups:
         rows.append(drawn(first, [*map(drawn, others)], is_border=len(rows) == border))
@@ -371,6 +371,12 @@ def question_of(params: Mapping[str, str]) -> dict[str, str]:
     found = {"sort": params["sort"]} if params.get("sort") else ranked
     found |= {"per_document": "1"} if params.get("docs") == "1" else {}
     return {**found, "q": asked, **({"prefix": "1"} if asked and params.get("prefix") == "1" else {})}
+
+
+def liked_of(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of `/similar` for the search view's address; none where no like of a text is asked for."""
+    liked = {name: params[f"similar{end}"] for name, end in (("id", "_id"), ("row", "")) if params.get(f"similar{end}")}
+    return dict([*liked.items()][:1]) | ({"per_document": "1"} if liked and params.get("docs") == "1" else {})
 
 
 def _weighed(params: Mapping[str, str]) -> dict[str, str]:

@@ -37,7 +37,7 @@ from wordpipe.web.page.parts import (
     without_folders,
 )
 from wordpipe.web.page.reading_view import reading_view
-from wordpipe.web.page.search_view import made_of, question_of, search_view
+from wordpipe.web.page.search_view import liked_of, made_of, question_of, search_view
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -109,7 +109,8 @@ async def api(params: Mapping[str, str], ask: Ask, address: str) -> tuple[int, s
     """Return the status and the HTML of `/api`, the page of all endpoints.
 
     Args:
-        params: of the URL: what the menu keeps; the forms ask its index, and that of `/search` all that it asks.
+        params: of the URL: what the menu keeps; the forms ask its index, and that of `/search`, or of `/similar`, all that it
+            asks.
         ask: gives the JSON of the endpoints.
         address: of the server, as it was asked, for commands.
     """
@@ -118,8 +119,10 @@ async def api(params: Mapping[str, str], ask: Ask, address: str) -> tuple[int, s
     if status != 200:
         return status, frame("about", None, _UNKNOWN, params)
     own = {name: params.get(name, "") for name in ("index", "where", "f")}
-    asked = {"/search": {**own, **question_of(params)}, "/facets": own}
-    view = api_view(document, asked, own["index"], address)
+    listed, liked = {**own, "k": params.get("k", "")}, liked_of(params)
+    asked: dict[str, dict[str, str | None]] = {"/search": {**listed, **question_of(params)}, "/facets": {**own}}
+    asked |= {"/similar": {**listed, "row": None, **liked}} if liked else {}
+    view = api_view(document, asked, own["index"], address, "/similar" if liked else None)
     return 200, frame("api", about, view, params, title="HTTP API")
 
 
@@ -173,7 +176,9 @@ def frame(
     links = [tag("a", label, href=href, aria_current="page" if one == tab else None) for one, label, href in entries]
     version = about["version"] if about else ""
     label = "this search as an API call" if tab == "search" else "API for programs"
-    to_api = tag("a", label, href=url(f"{root}api", **kept_of(params)))
+    liked = {name: params.get(name) for name in ("similar", "similar_id") if tab == "search"}
+    place = "#/similar" if any(liked.values()) else ""
+    to_api = tag("a", label, href=url(f"{root}api", **liked, **kept_of(params)) + place)
     head = tag(
         "head", tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"), tag("title", whole),

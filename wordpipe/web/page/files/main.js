@@ -6,7 +6,7 @@ import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {ahead, exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -182,10 +182,11 @@ function search(view) {
     if (hadChip) (chips.querySelector("button") ?? field).focus();
     // the other tabs keep the question, so that one comes back to it
     for (const link of document.querySelectorAll("header nav a, footer a")) {
-      const [path, query] = link.getAttribute("href").split("?"), own = new URLSearchParams(query), given = new URLSearchParams(state.q ? {q: state.q} : {});
-      if (!path.includes("map/")) for (const [name, value] of new URLSearchParams(url({...state, similar: "", k: K}, only).split("?")[1])) given.set(name, value);
+      const [path, query] = link.getAttribute("href").split(/[?#]/), own = new URLSearchParams(query), isApi = Boolean(link.closest("footer"));
+      const given = new URLSearchParams(url({...state, ...(isApi ? {} : {similar: ""})}, only).split("?")[1]);
+      if (path.includes("map/")) for (const name of [...given.keys()]) if (!["q", "f", "where"].includes(name)) given.delete(name);
       for (const name of ["tab", "index"]) if (own.has(name)) given.set(name, own.get(name));
-      link.setAttribute("href", given.size ? `${path}?${given}` : path);
+      link.setAttribute("href", `${path}${given.size ? `?${given}` : ""}${isApi && state.similar ? "#/similar" : ""}`);
     }
     rememberList();
     document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
@@ -208,6 +209,7 @@ function search(view) {
       asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
       show: JSON.parse(view.dataset.show),
+      ahead: ahead(asked),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
       why: async (hit) => {
         if (asked.similar || !asked.q.trim()) return hit;

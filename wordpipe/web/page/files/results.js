@@ -102,16 +102,21 @@ function openByClick(words, link) {
   });
 }
 
-// The line of an answer: where it stands and its best fields; it opens a list of all fields, if there are any.
+const isGiven = (value) => value !== undefined && value !== null && value !== "" && value.length !== 0;
+
+// The line of an answer: the fields of order and filters, where it stands and its best fields; it opens a list of all fields, if there are any.
 function drawAbout(hit, passage, place, largest, act) {
-  const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value?.length !== 0);
+  const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => isGiven(value));
   const words = passage?.fields ?? {}, known = {...hit, ...hit.metadata};
-  const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => !(value === undefined || value === null || value === "" || value.length === 0)) : bestOf(fields, words);
+  const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value)) : bestOf(fields, words);
+  const first = act.ahead.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value));
+  const draw = ([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80));
   const facts = [
     largest ? strength(hit.score / largest, hit.related) : null,
+    ...first.map(draw),
     place ? make("span", {class: "place"}, text(place, 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
-    ...best.map(([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80))),
+    ...best.filter(([name]) => !act.ahead.includes(name)).map(draw),
   ].filter(Boolean);
   const line = make("span", {class: "facts"}, facts.map((one) => [one, " "]));
   const hasId = hit.id !== undefined && hit.id !== null;

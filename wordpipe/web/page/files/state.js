@@ -88,9 +88,15 @@ export function textUrl(hit, state) {
   const own = String(hit.id ?? ""), name = own === "." || own === ".." ? "" : encodeURIComponent(own.toWellFormed?.() ?? own);
   const given = new URLSearchParams({row: hit.row, index: hit.index ?? state.index});
   if (state.q.trim()) given.set("q", state.q.trim());
-  const way = {mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", prefix: state.begun ? 1 : "", ...state.weighed};
+  const way = {k: state.k === K ? "" : state.k, mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", prefix: state.begun ? 1 : "", ...state.weighed};
   for (const [name, value] of Object.entries(way)) if (value) given.set(name, value);
   return `./text/${name}?${given}`;
+}
+
+// The fields with which the line of an answer begins: that of the order, and those of filters; title and source stand elsewhere.
+export function ahead(state) {
+  const names = [state.similar ? "" : state.sort.replace(/:(asc|desc)$/, ""), ...state.f.map(([name]) => name)];
+  return [...new Set(names)].filter((name) => name && !["title", "text", "source"].includes(name));
 }
 
 // What `/facets` is asked for a state: the values that are left, among the answers to the question where it is asked by words.
