@@ -107,9 +107,9 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     page.locator(".export summary").click()
     said = page.locator(".export li").all_inner_texts()
     assert said == [
-        "these 10 answers: CSV JSON",
-        "all 10 texts with a word of the question: CSV JSON",
-        "all 40 texts, the nearest first: CSV JSON",
+        "these 10 answers, as on the page: CSV JSON",
+        "all 10 texts with a word of the question, ordered by words alone: CSV JSON",
+        "all 40 texts, in the order of the page: CSV JSON",
     ]
     files = page.locator(".export").get_by_role("link", name="JSON")
     counts = [len(page.request.get(urljoin(page.url, one.get_attribute("href"))).json()["hits"]) for one in files.all()]
@@ -117,7 +117,7 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     with page.expect_download() as file:
         page.locator(".export").get_by_role("link", name="CSV").nth(1).click()
     name = file.value.suggested_filename
-    assert re.fullmatch(r"records_bees-find-home_all-10-with-a-word_\d{4}-\d\d-\d\d\.csv", name)
+    assert re.fullmatch(r"bees-find-home_all-10-by-words_\d{4}-\d\d-\d\d\.csv", name)
     assert files.nth(1).get_attribute("download") == name.replace("csv", "json")
     table = Path(file.value.path()).read_bytes()
     assert table.startswith("\ufeffrank".encode())
@@ -787,7 +787,7 @@ def test_a_click_on_a_passage_opens_its_text_but_words_can_be_selected(see):
     page.get_by_text(READ).wait_for()
     link = page.locator("a[rel=bookmark]")
     link.click()
-    until(page, "document.querySelector('a[rel=bookmark]').innerText === 'copied'")
+    until(page, "document.querySelector('a[rel=bookmark]').innerText === 'copied; opens on this computer only'")
     assert page.evaluate("navigator.clipboard.readText()") == link.evaluate("(one) => one.href")
     assert "q=bees+home" in link.get_attribute("href")
     page.keyboard.press("Escape")
@@ -1011,7 +1011,8 @@ def test_more_like_this_and_back(see):
     for way in ("history", "button"):
         page.locator(HITS).first.get_by_role("button", name="more like this").first.click()
         until(page, "location.search.startsWith('?similar')")
-        page.wait_for_selector(".like")
+        page.locator(".like h2", has_text="Similar to Title").wait_for()
+        assert page.title().startswith("similar to Title")
         assert page.locator(HITS).count() >= 1
         if way == "history":
             page.go_back()
@@ -1188,11 +1189,15 @@ def test_ids_and_places_are_copied(see):
     until(page, "document.querySelector('.copy.id').innerText === 'copied'")
     assert page.evaluate("navigator.clipboard.readText()") == shown
     hit.get_by_role("button", name="copy", exact=True).first.click()
-    until(page, "document.querySelector('.actions button:nth-of-type(3)').innerText === 'copied'")
+    until(
+        page,
+        "document.querySelector('.actions button:nth-of-type(3)').innerText === 'copied; opens on this computer only'",
+    )
     title, passage, place, address = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert hit.locator(".title").first.inner_text() == title
     assert hit.locator("p.text").first.inner_text() == passage
     assert hit.locator(".copy.place").first.inner_text() == place
+    assert re.search(r"/text/r-\d+\?row=\d+&index=records$", address)
     page.goto(address)
     assert page.locator("h1").first.inner_text() == title
 

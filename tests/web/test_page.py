@@ -102,9 +102,9 @@ def test_without_a_script_corrections_are_said_and_further_answers_are_linked(no
     page = get(notes, index="salt", q="salt barel xylomorph")
     assert "10 of 24 answers" in page.text
     assert len(page.all("span", **{"class": "score", "aria-label": "strength 4 of 4"})) >= 1
-    assert "exportthese 10 answers: CSV JSONall 24 answers: CSV JSON" in page.text
+    assert "exportthese 10 answers, as on the page: CSV JSONall 24 answers: CSV JSON" in page.text
     _, link = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
-    assert re.fullmatch(r"salt_salt-barel-xylomorph_all-24_\d{4}-\d\d-\d\d\.csv", link["download"])
+    assert re.fullmatch(r"salt-barel-xylomorph_all-24_\d{4}-\d\d-\d\d\.csv", link["download"])
     table = link["href"]
     assert len(notes.get(table.removeprefix(".")).text.splitlines()) == 25  # with the header
     assert "searched for barrel instead of barel, which no text contains" in page.text
@@ -343,9 +343,12 @@ def test_the_facts_of_a_text_have_links_and_no_index_where_there_is_one(serving,
 
 def test_what_is_similar_leads_back_to_the_question(client):
     page = get(client, q="bees home", similar_id="r-3", index="records")
-    assert "similar to r-3" in page.text
-    (link,) = page.all("a", title="back to the question")
-    assert parse_qsl(link["href"].partition("?")[2]) == [("q", "bees home"), ("index", "records")]
+    assert "Similar to Title 3← back to the question" in page.text
+    back = [parse_qsl(one.get("href", "").partition("?")[2]) for one in page.all("a")]
+    assert [("q", "bees home"), ("index", "records")] in back
+    links = [one["href"] for one in page.all("a") if "download" in one]
+    found = client.get(links[1]).json()
+    assert found["similar_to"] == {"id": "r-3", "title": "Title 3"}
     like = next(given["href"] for given in get(client, q="salt").all("a") if "similar_id=" in given.get("href", ""))
     assert "q=salt" in like
 
@@ -390,7 +393,7 @@ def test_numbers_and_the_names_of_files_say_what_filters_do(serving, tmp_path):
     assert "year 1991" in page.text
     assert "from 12,345 to 24,690" in page.text
     (link,) = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
-    assert re.fullmatch(r"index_salt_all-2_filtered_\d{4}-\d\d-\d\d\.csv", link["download"])
+    assert re.fullmatch(r"salt_12345-to-24690_all-2_\d{4}-\d\d-\d\d\.csv", link["download"])
 
 
 @pytest.fixture(scope="module")
@@ -538,7 +541,10 @@ def test_answers_have_the_order_of_a_field_without_a_script(client):
 
 def test_a_file_of_answers_says_where_it_is_cut(serving, records):
     page = get(serving(records, page=PAGE, max_k=20), where="year > 0")
-    assert "10 of 40 answers · exportthese 10 answers: CSV JSONthe first 20 of 40 answers: CSV JSON" in page.text
+    assert (
+        "10 of 40 answers · exportthese 10 answers, as on the page: CSV JSONthe first 20 of 40 answers: CSV JSON"
+        in page.text
+    )
     assert (
         "exportthe first 20 of 40 answers" in get(serving(records, page=PAGE, max_k=20), where="year > 0", k="20").text
     )
@@ -548,33 +554,39 @@ def test_files_of_answers_say_what_is_in_them(serving, client, records):
     page = get(client, q="salt", mix="5")
     n = client.get("/facets", params={"q": "salt", "index": "records"}).json()["rows"]
     by_words, nearest = (
-        f"all {n} texts with a word of the question: CSV JSON",
-        "all 40 texts, the nearest first: CSV JSON",
+        f"all {n} texts with a word of the question, ordered by words alone: CSV JSON",
+        "all 40 texts, in the order of the page: CSV JSON",
     )
-    assert f"exportthese 10 answers: CSV JSON{by_words}{nearest}" in page.text
+    assert f"exportthese 10 answers, as on the page: CSV JSON{by_words}{nearest}" in page.text
     _, *links = [one for one in page.all("a") if "format=spreadsheet" in one.get("href", "")]
     names = [re.sub(r"_\d{4}-\d\d-\d\d", "", one["download"]) for one in links]
-    assert names == [f"records_salt_all-{n}-with-a-word.csv", "records_salt_all-40-texts-the-nearest-first.csv"]
+    assert names == [f"salt_all-{n}-by-words.csv", "salt_all-40.csv"]
     rows = [[*csv.DictReader(client.get(one["href"]).text.splitlines())] for one in links]
     assert [len(some) for some in rows] == [n, 40]
     assert all("salt" in (one["text"] + one["tags"]).lower() for one in rows[0])
     few = get(serving(records, page=PAGE, max_k=5), q="salt", mix="5", k="5").text
-    cut = f"the first 5 of {n} texts with a word of the question: CSV JSON"
-    assert f"export{cut}the nearest texts, 5 at most: CSV JSON" in few
+    cut = f"the first 5 of {n} texts with a word of the question, ordered by words alone: CSV JSON"
+    assert f"export{cut}this list and further answers in the order of the page, 5 at most: CSV JSON" in few
     narrow = get(client, f='[["lang", "de"]]', q="salt", mix="10")
-    assert "export" + "these 10 answers: CSV JSONthe nearest texts, 1,000 at most: CSV JSON" in narrow.text
-    assert re.search(r"records_salt_nearest_filtered_[-\d]+\.csv", str(narrow.all("a")))
+    these, onward = "these 10 answers, as on the page", "this list and further answers in the order of the page"
+    assert f"export{these}: CSV JSON{onward}, 1,000 at most: CSV JSON" in narrow.text
+    assert re.search(r"salt_de_1000-at-most_[-\d]+\.csv", str(narrow.all("a")))
 
 
 def test_a_file_of_these_answers_is_the_list_that_is_shown_and_says_what_was_asked(client):
     asked = {"q": "salt", "f": '[["year", [1900, null]]]', "sort": "year:desc", "k": "3", "docs": "1"}
     page = get(client, **asked)
     table, whole = [one for one in page.all("a") if "download" in one][:2]
-    name = r"records_salt_3-shown_filtered_by-year-desc_[-\d]+\.csv"
-    assert "exportthese 3 answers: CSV JSON" in page.text
+    name = r"salt_1900-to_3-shown_by-year-desc_[-\d]+\.csv"
+    assert "exportthese 3 answers, as on the page: CSV JSON" in page.text
     assert re.fullmatch(name, table["download"])
     found = client.get(whole["href"]).json()
     assert (found["query"], found["where"], found["sort"]) == ("salt", '("year" >= 1900)', "year:desc")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["date"])
+    shown = dict(parse_qsl(found["page"].partition("?")[2]))
+    assert shown.items() >= (asked | {"f": '[["year", [1900, null]]]'}).items()
+    assert found["k"] == 3
+    assert "similar_to" not in found
     assert [f"answer-{one['rank']}" for one in found["hits"]] == [
         one["id"] for one in page.all("li", **{"class": "hit"})
     ]

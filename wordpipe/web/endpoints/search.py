@@ -25,8 +25,9 @@ from wordpipe.stages import (
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import MAX_CHOSEN, Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import PIECES, OfOneRow, WithTable, base_param, code_of
+from wordpipe.web.endpoints.texts import PIECES, OfOneRow, WithTable, base_param, code_of, origin_of
 from wordpipe.web.links import add_links, text_url
+from wordpipe.web.page.parts import with_short_sources
 from wordpipe.web.params import (
     ANY,
     FLAG,
@@ -85,6 +86,7 @@ _RESULT = Answer("Result", fields(
     {
         "matches": WHOLE, "nothing": maybe(fields({"message": TEXT, "hint": maybe(TEXT)})),
         "passages": listing(ref("Passage")), "row": WHOLE, "where": maybe(TEXT), "sort": maybe(TEXT),
+        "date": TEXT, "page": TEXT, "similar_to": fields({}, {"id": ANY, "title": TEXT}),
     },
 ), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
 _RESULTS = Answer(
@@ -255,9 +257,9 @@ class Search(WithTable):
     def reply(self, at: At, found: "list[Found]", page: str = "") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known; of several queries `results`."""
         if isinstance(self.q, str):
-            return found[0].reply(at, self.k, self.format, page, is_linked=bool(self.base))
+            return found[0].reply(at, self.k, self.format, page, base=self.base)
         if self.format == "json":
-            return {"results": [one.object(at, self.k, page if self.base else "") for one in found]}
+            return {"results": [one.object(at, self.k, page, self.base) for one in found]}
         results = [one.result for one in found]
         if self.format == "lines":
             return lines_reply({"query": one.query} | hit for one in results for hit in one.hits)
@@ -285,18 +287,21 @@ class Similar(WithTable, OfOneRow):
         """Return for `/similar` the rows nearest to each row, in the form of the hits of a query."""
         options = _narrowed(at, items[0].options, items[0].f)
         rows, found = [one.row_in(at) for one in items], list[Found | Refused]()
-        for row in rows:
+        for one, row in zip(items, rows, strict=True):
             if isinstance(row, Refused):
                 found.append(row)
                 continue
             hits = at.opened.similar(row, items[0].k, options)
             add_links(hits, at.server.settings.link)
-            found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), {"row": row, "where": options.where}))
+            about: dict[str, Any] = {"row": row, "where": options.where}
+            for own in at.opened.row_reader([row]) if one.base else ():
+                about["similar_to"] = {name: own[name] for name in ("id", "title") if own.get(name) is not None}
+            found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), about))
         return found
 
     def reply(self, at: At, found: "Found", page: str = "") -> Response | dict[str, Any]:
         """Return the similar rows in the form of `/search`."""
-        return found.reply(at, self.k, self.format, page, is_linked=bool(self.base))
+        return found.reply(at, self.k, self.format, page, base=self.base)
 
 
 @endpoint("/neighbours", group="Words", place=1, can="neighbours", answer=_NEIGHBOURS)
@@ -357,7 +362,7 @@ class Found:
     result: QueryResult
     beside: dict[str, Any] | None = None
 
-    def reply(self, at: At, k: int, form: str, page: str, *, is_linked: bool) -> Response | dict[str, Any]:
+    def reply(self, at: At, k: int, form: str, page: str, *, base: str) -> Response | dict[str, Any]:
         """Return the hits of a search as JSON lines, as a table, or as one object, which has links to texts if asked for."""
         result = self.result
         if form == "spreadsheet":
@@ -367,13 +372,13 @@ class Found:
         if form == "csv":
             table = CsvAnswers(at.opened, explained=any("explain" in hit for hit in result.hits))
             return csv_reply(table.header + table.lines(result.query, result.hits), _remarks_header(result))
-        return self.object(at, k, page if is_linked else "")
+        return self.object(at, k, page, base)
 
-    def object(self, at: At, k: int, page: str) -> dict[str, Any]:
-        """Return the hits of a search as one object; with the address of the page, with a link to each text."""
+    def object(self, at: At, k: int, page: str, base: str) -> dict[str, Any]:
+        """Return the hits of a search as one object; with the address of the page as `base`, with day and links."""
         result = self.result
-        hits = [*_linked(at, result.hits, page)] if page else result.hits
-        return {
+        hits = [*_linked(at, result.hits, page)] if base else result.hits
+        return origin_of(page, base) | {
             "query": result.query, "index": at.served.name, **at.about, "k": k, "mode": result.mode,
             "seconds": round(time.monotonic() - at.began, 6), "hits": hits, "unknown": result.unknown,
             "guessed": result.guessed, "by_words": result.by_words, "corrected": result.corrected,
@@ -384,7 +389,8 @@ class Found:
 def _spreadsheet(at: At, results: Sequence[QueryResult], page: str, *, titled: bool = False) -> Response:
     """Return the hits of searches as a table for people, with a link to each text."""
     table = CsvAnswers(at.opened, titled=titled, linked=True)
-    return csv_reply(BYTE_ORDER_MARK + table.filled((one.query, _linked(at, one.hits, page)) for one in results))
+    rows = ((one.query, with_short_sources(_linked(at, one.hits, page))) for one in results)
+    return csv_reply(BYTE_ORDER_MARK + table.filled(rows))
 
 
 def _linked(at: At, hits: Sequence[dict[str, Any]], page: str) -> Iterable[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """`/text`: one text of an index as a whole, or a part of a long one, and its neighbours in its document."""
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -79,6 +80,17 @@ def _checked_base(text: str, settings: ServeSettings) -> str:
     del settings
     bounded("characters of base", len(text), 0, _MAX_BASE)
     return text
+
+
+def origin_of(page: str, base: str) -> dict[str, str]:
+    """Return when answers were given, and the address of the page that has them; nothing without a `base`.
+
+    >>> origin_of("http://x.org/", "http://x.org/?q=salt")["page"], origin_of("http://x.org/", "")
+    ('http://x.org/?q=salt', {})
+    """
+    asked = base.partition("?")[2]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"date": now, "page": f"{page}?{asked}" if asked else page} if base else {}
 
 
 class WithTable(Endpoint):

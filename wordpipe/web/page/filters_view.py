@@ -1,4 +1,4 @@
-"""The filters of the search view: what is chosen in its URL, chips that take it away, and values to choose from.
+"""The search view by its URL: what it asks, what is chosen, chips that take that away, and values to choose from.
 
 `f` in the URL has chosen values and ranges as JSON, [["lang", "de"], ["year", [1990, null]], …]; those of one column are
 alternatives. The script knows the same.
@@ -122,6 +122,50 @@ def is_shown(column: Mapping[str, Any], total: int) -> bool:
 def lacks_some(column: Mapping[str, Any], total: int) -> bool:
     """True if some of all texts have no value of a field of the filters, and others have one."""
     return 0 < (column["missing"] or 0) < total and column["distinct"] != 0
+
+
+def chosen_name(chosen: Chosen, where: str) -> str:
+    """Return what is chosen in the search view, and its condition, for the name of a file.
+
+    >>> chosen_name([("lang", "de"), ("year", (1990, None)), ("kind", None)], "")
+    'de 1990 to  no value '
+    """
+    ends = [["" if end is None else str(end) for end in _ends(value)] for _, value in chosen]
+    said = [
+        " to ".join(own) or (NO_VALUE if value is None else str(value))
+        for own, (_, value) in zip(ends, chosen, strict=True)
+    ]
+    return " ".join([*said, where])
+
+
+def mixed(mix: str) -> dict[str, str]:
+    """Return parameters of `/search` for the search view's slider from words (0) to vectors (10)."""
+    if not mix.isdecimal() or int(mix) > 10:
+        return {}
+    share = int(mix)
+    if share in (0, 10):
+        return {"mode": "dense" if share else "lexical"}
+    return {"mode": "hybrid", "weight": str(share / 10)}
+
+
+def question_of(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of `/search` for the question, order and weights of the search view's address."""
+    asked = params.get("q", "").strip()
+    ranked = {**mixed(params.get("mix", "")), **weighed(params)}  # which rows in another order are not
+    found = {"sort": params["sort"]} if params.get("sort") else ranked
+    found |= {"per_document": "1"} if params.get("docs") == "1" else {}
+    return {**found, "q": asked, **({"prefix": "1"} if asked and params.get("prefix") == "1" else {})}
+
+
+def weighed(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of the search view that weigh the rows."""
+    return {name: params[name] for name in WEIGHED if params.get(name)}
+
+
+def liked_of(params: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of `/similar` for the search view's address; none of another search."""
+    liked = {name: params[f"similar{end}"] for name, end in (("id", "_id"), ("row", "")) if params.get(f"similar{end}")}
+    return dict([*liked.items()][:1]) | ({"per_document": "1"} if liked and params.get("docs") == "1" else {})
 
 
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:

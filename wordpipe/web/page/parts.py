@@ -325,6 +325,16 @@ def names_of(hits: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return dict(zip(sources, distinct_names(sources), strict=True))
 
 
+def with_short_sources(hits: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return hits whose sources are called as on a page.
+
+    >>> with_short_sources([{"source": "../../data/a.log", "line": 3}])
+    [{'source': 'a.log', 'line': 3}]
+    """
+    names = names_of(whole := [*hits])
+    return [{**one, "source": names[str(one["source"])]} if one.get("source") else {**one} for one in whole]
+
+
 def short_place(hit: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Return the place of a text on the page, with as much of its path as `names` has; without a name, as that is a link.
 

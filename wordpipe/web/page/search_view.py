@@ -20,16 +20,20 @@ from wordpipe.web.page.card import DOTS, PASSAGE, card, cut
 from wordpipe.web.page.filters_view import (
     KEPT,
     OURS,
-    WEIGHED,
     Chosen,
     about_conditions,
     chips_of,
+    chosen_name,
     example_of,
     filters_of,
     in_words,
     is_shown,
+    liked_of,
+    mixed,
+    question_of,
     read_chosen,
     typed_example_of,
+    weighed,
 )
 from wordpipe.web.page.parts import (
     ALL,
@@ -63,6 +67,7 @@ _JOINED = re.compile(r"(?P<before>(?P<words>\S+ \S+) is also written as one word
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
+_LONGEST = 2_000  # characters of an address that the server reads
 _COMPARED = 4_000  # characters of a text
 
 
@@ -116,7 +121,8 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
         _form(params, texts, index, columns, orders, mixes=mixes, has_words=has_words),
         tag("div", chips_of(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
         filters_of(fields if fields_status == 200 else None, chosen, params),
-        class_="search", data_index=name, data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
+        class_="search likes" if liked else "search", data_index=name,
+        data_several=str(len(texts) > 1).lower(), data_most=about["limits"]["k"],
         data_show=json.dumps(about["show"]),
         data_mixes=str(mixes).lower(),
     )  # fmt: skip
@@ -131,7 +137,7 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
     if not is_like:
         by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
         order = orders[sort] if sort or asked else "as in the files"
-        said = [f"order: {order}", *said, by, *(f"{name}={value}" for name, value in _weighed(params).items())]
+        said = [f"order: {order}", *said, by, *(f"{name}={value}" for name, value in weighed(params).items())]
     return [
         tag("p", "" if is_like else asked, class_="asked", dir="auto"),
         tag("p", [[" · " if at else "filters: ", one] for at, one in enumerate(narrowed)], class_="narrowed"),
@@ -212,14 +218,18 @@ async def _hits(
         is_list=bool(is_list),
         is_narrow=any(narrowed.values()),
     )
-    own, on = f"like {liked}" if liked else asked, "filtered" if any(narrowed.values()) else ""
+    own, on = (
+        f"like {liked}" if liked else asked,
+        chosen_name(read_chosen(params.get("f", "")), params.get("where", "")),
+    )
     by = f"by {params['sort']}" if params.get("sort") and not liked else ""
-    files = []
+    files, own_page = [], url(**kept, k=params.get("k"))
+    own_page = own_page if len(own_page) <= _LONGEST else "./"
     for said_of, kind, of in kinds:
         forms = [
             (
-                url(f".{path}", **of, format=form, base="./"),
-                f"{_file_name(index, own, kind, on, by)}.{one}",
+                url(f".{path}", **of, format=form, base=own_page),
+                f"{_file_name(own, on, kind, by)}.{one}",
                 one.upper(),
             )
             for one, form in (("csv", "spreadsheet"), ("json", "json"))
@@ -234,7 +244,12 @@ async def _hits(
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
-    like = _similar_to(liked, kept) if liked else None
+    like = None
+    if liked:
+        which = {name: str(value) for name, value in mix.items() if name in ("id", "row")}
+        _, one = await ask("/text", {"index": index, "length": "60"} | which)
+        like = _similar_to(str(one.get("title") or one.get("text") or liked), kept)
+        said += ", only texts that fit the filters" if any(narrowed.values()) else ""
     dots = tag("p", DOTS, class_="hint dots") if largest else None
     return [tag("div", like, said, take, class_="status"), notes, tag("ol", rows, class_="hits"), more, dots]
 
@@ -251,16 +266,23 @@ def _files(
     all_of_these = shown | {"k": str(most)}
     is_all = 0 < total <= most and not is_narrow
     whole = min(matches, most) if is_list else total if is_all else most
-    these = [(f"these {n:,} answers" if n > 1 else "this answer", f"{n} shown", shown)] if n != whole else []
+    these = (
+        [(f"these {n:,} answers, as on the page" if n > 1 else "this answer", f"{n} shown", shown)]
+        if n != whole
+        else []
+    )
     cut_to = f"the first {most:,} of {matches:,}" if matches > most else f"all {matches:,}"
     if is_list:
         return [*these, (f"{cut_to} answers", cut_to, all_of_these)]
-    everything = f"all {total:,} texts, the nearest first"
-    nearest = (everything, everything) if is_all else (f"the nearest texts, {most:,} at most", "nearest")
+    onward = "this list and further answers" if "q" in given else "the most similar texts"
+    nearest = (f"all {total:,} texts, in the order of the page", f"all {total}")
+    nearest = nearest if is_all else (f"{onward} in the order of the page, {most:,} at most", f"{most} at most")
     files = [(*nearest, all_of_these)]
     if matches:
         by_words = {**all_of_these, "mode": "lexical", "weight": None}
-        files.insert(0, (f"{cut_to} texts with a word of the question", f"{cut_to} with a word", by_words))
+        files.insert(
+            0, (f"{cut_to} texts with a word of the question, ordered by words alone", f"{cut_to} by words", by_words)
+        )
     return [*these, *files]
 
 
@@ -268,23 +290,14 @@ def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
     """Return what the rows of the search view are similar to, with a link back to the question, or to the search."""
     to = url(**{**kept, "similar": None, "similar_id": None})
     said = f"back to the {'question' if kept['q'] else 'search'}"
-    link = tag("a", tag("span", "×", aria_hidden="true"), tag("span", said, class_="unseen"), href=to, title=said)
-    return tag(
-        "span", "similar to ", tag("bdi", f"row {liked}" if kept["similar"] else cut(liked)), " ", link, class_="like"
-    )
+    return tag("div", tag("h2", "Similar to ", tag("bdi", cut(liked))), tag("a", f"← {said}", href=to), class_="like")
 
 
-def _file_name(index: str, asked: str, kind: str, narrowed: str, order: str) -> str:
-    """Return a name for the file of answers of the search view: index, query, which answers, if filtered, order, day."""
-    parts = [
-        "all" if index == ALL else index,
-        asked,
-        re.sub(r"(?<=\d),(?=\d)", "", kind),
-        narrowed,
-        order,
-        time.strftime("%Y-%m-%d", time.gmtime()),
-    ]
-    plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one)).strip("-")[:60] for one in parts]
+def _file_name(asked: str, narrowed: str, kind: str, order: str) -> str:
+    """Return a name for the file of answers of the search view: query, chosen values, which answers, order, day."""
+    kind = re.sub(r"(?<=\d),(?=\d)", "", kind)
+    parts = [asked, narrowed, kind, order, time.strftime("%Y-%m-%d", time.gmtime())]
+    plain = [re.sub(r"[\W_]+", "-", unicodedata.normalize("NFKC", one))[:60].strip("-") for one in parts]
     return "_".join(one for one in plain if one)
 
 
@@ -352,36 +365,6 @@ def _runs_of(text: str) -> set[str]:
     """Runs of three words; of fewer than four words all of them in one."""
     words = re.findall(r"[^\W_]+", text[:_COMPARED].lower())
     return {" ".join(words[at : at + 3]) for at in range(len(words) - 2)} if len(words) > 3 else {" ".join(words)}
-
-
-def mixed(mix: str) -> dict[str, str]:
-    """Return parameters of `/search` for the search view's slider from words (0) to vectors (10)."""
-    if not mix.isdecimal() or int(mix) > 10:
-        return {}
-    share = int(mix)
-    if share in (0, 10):
-        return {"mode": "dense" if share else "lexical"}
-    return {"mode": "hybrid", "weight": str(share / 10)}
-
-
-def question_of(params: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of `/search` for the question, order and weights of the search view's address."""
-    asked = params.get("q", "").strip()
-    ranked = {**mixed(params.get("mix", "")), **_weighed(params)}  # which rows in another order are not
-    found = {"sort": params["sort"]} if params.get("sort") else ranked
-    found |= {"per_document": "1"} if params.get("docs") == "1" else {}
-    return {**found, "q": asked, **({"prefix": "1"} if asked and params.get("prefix") == "1" else {})}
-
-
-def liked_of(params: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of `/similar` for the search view's address; none where no like of a text is asked for."""
-    liked = {name: params[f"similar{end}"] for name, end in (("id", "_id"), ("row", "")) if params.get(f"similar{end}")}
-    return dict([*liked.items()][:1]) | ({"per_document": "1"} if liked and params.get("docs") == "1" else {})
-
-
-def _weighed(params: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of the search view that weigh the rows."""
-    return {name: params[name] for name in WEIGHED if params.get(name)}
 
 
 async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, *, has_filters: bool) -> Markup:
@@ -455,7 +438,7 @@ def _form(
         "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=example_of(columns),
         autocomplete="off", spellcheck="false", aria_describedby="where-note",
     )  # fmt: skip
-    kept = {name: value for name, value in _weighed(params).items() if name != "exact"}  # that is of one question
+    kept = {name: value for name, value in weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
     button = tag("button", "Search", type="submit")
     return tag(

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from wordpipe.stages import COMMANDS, QUERIES_MEASURED
 from wordpipe.web.page.api_view import api_view
+from wordpipe.web.page.filters_view import liked_of, question_of
 from wordpipe.web.page.model_view import model_view
 from wordpipe.web.page.parts import (
     HINTS,
@@ -37,7 +38,7 @@ from wordpipe.web.page.parts import (
     without_folders,
 )
 from wordpipe.web.page.reading_view import reading_view
-from wordpipe.web.page.search_view import liked_of, made_of, question_of, search_view
+from wordpipe.web.page.search_view import made_of, search_view
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]

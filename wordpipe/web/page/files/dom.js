@@ -99,6 +99,7 @@ export function problem(error, again) {
   );
 }
 
+const HERE = /^(localhost|127(\.\d+){3}|\[::1\])$/; // a server that other computers do not reach
 const copying = new Map(); // buttons that say that something was copied → what they say otherwise
 
 // Put a text on the clipboard, and say so where it was asked for.
@@ -117,6 +118,7 @@ export async function copy(button, value) {
     field.remove();
     button.focus();
   }
-  button.textContent = said;
-  setTimeout(() => (copying.delete(button), button.replaceChildren(...before)), 1200);
+  const isHere = said === "copied" && HERE.test(location.hostname) && value.includes(location.origin) && !value.startsWith("curl ");
+  button.textContent = isHere ? "copied; opens on this computer only" : said;
+  setTimeout(() => (copying.delete(button), button.replaceChildren(...before)), isHere ? 3000 : 1200);
 }

@@ -42,7 +42,7 @@ function search(view) {
   const status = make("div", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
   let state = ordered({...read(location.search), index: served});
-  let giveUp = new AbortController(), number = 0, title = "";
+  let giveUp = new AbortController(), number = 0, title = "", titled = ""; // title: of the text that is called so in the state
   let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   const fold = foldOptions(form);
@@ -105,8 +105,11 @@ function search(view) {
         return mine === number && keepFocus(rest);
       }
       const [path, params] = request(asked);
+      const liked = asked.similar && titled !== asked.similar ? get("./text", {index: asked.index, row: params.row, id: params.id, length: 60}, signal).catch(() => null) : null;
       const found = await get(path, params, signal);
+      if (liked) [titled, title] = [asked.similar, nameOf(await liked)];
       if (mine !== number) return;
+      name();
       keepFocus(() => draw(found, asked, path, params));
       const facts = asked.docs ? null : await counted;
       if (mine !== number) return;
@@ -189,8 +192,18 @@ function search(view) {
       link.setAttribute("href", `${path}${given.size ? `?${given}` : ""}${isApi && state.similar ? "#/similar" : ""}`);
     }
     rememberList();
-    document.title = state.q ? `${state.q.slice(0, 60)} · wordpipe` : "wordpipe";
+    name();
   }
+
+  // The title of the tab; what is similar to a text says to which, and the field has a question that found none of it.
+  function name() {
+    const said = state.similar ? `similar to ${likedName()}` : state.q;
+    document.title = said ? `${said.slice(0, 60)} · wordpipe` : "wordpipe";
+    view.classList.toggle("likes", Boolean(state.similar));
+  }
+
+  const nameOf = (hit) => hit?.title || (hit?.text ?? "").slice(0, 60);
+  const likedName = () => (titled === state.similar && title) || (/^[0-9]+$/.test(state.similar) ? `row ${state.similar}` : state.similar.replace(/^id /, ""));
 
   function rest() {
     results.replaceChildren(welcome.cloneNode(true));
@@ -208,6 +221,7 @@ function search(view) {
     const act = {
       asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
+      address: (hit) => textUrl(hit, {...read(""), index: asked.index}),
       show: JSON.parse(view.dataset.show),
       ahead: ahead(asked),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
@@ -219,16 +233,17 @@ function search(view) {
       similar: (hit) => {
         history.replaceState({opened: `answer-${hit.rank}`}, ""); // to which Back returns
         if (hit.index && hit.index !== state.index) return location.assign(url({...state, similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
-        title = hit.title || (hit.text ?? "").slice(0, 60);
+        [titled, title] = [likeOf(hit), nameOf(hit)];
         change({similar: likeOf(hit)}); // the question stays, for the way back
         scrollTo(0, 0);
       },
     };
     status.replaceChildren(
-      asked.similar ? make("span", {class: "like"}, "similar to ", text(title || (/^[0-9]+$/.test(asked.similar) ? `row ${asked.similar}` : asked.similar.replace(/^id /, "")), 80), " ", make("button", {type: "button", "aria-label": `back to the ${asked.q.trim() ? "question" : "search"}`, title: `back to the ${asked.q.trim() ? "question" : "search"}`, onclick: () => (change({similar: ""}), field.focus())}, "×")) : "",
+      asked.similar ? make("div", {class: "like"}, make("h2", {}, "Similar to ", text(likedName(), 80)), make("button", {type: "button", onclick: () => (change({similar: ""}), field.focus())}, `← back to the ${asked.q.trim() ? "question" : "search"}`)) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
       ...(found.hits.length ? [make("span", {class: "take"}, " · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link())] : []),
     );
+    const opened = goOn ? [...list.querySelectorAll("li.hit:has(> .foot > .about[open])")].map((one) => one.id) : [];
     list.replaceChildren(
       told,
       ...(groups.length
@@ -240,6 +255,7 @@ function search(view) {
     if (head.parentNode !== results) results.replaceChildren(chips, head, list);
     // the button that had the focus is gone: the focus goes to the first of the further answers, or to the last one
     const all = [...list.querySelectorAll(":scope > ol > li.hit")];
+    for (const id of opened) for (const about of list.querySelectorAll(`#${id} > .foot > .about`)) about.open = true;
     if (goOn) (all[goOn] ?? all.at(-1))?.focus();
     goOn = 0;
     comeBack();
@@ -267,8 +283,9 @@ function search(view) {
     const list = listed(found, facts, asked);
     const how = found.mode && isAsked(asked) && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "";
     if (list > n) return `${n} of ${list.toLocaleString("en")} answers${how}`;
+    const fit = asked.similar && (asked.f.length || asked.where.trim()) ? ", only texts that fit the filters" : "";
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} a word of the question` : `${said}${how}`;
+    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} a word of the question` : `${said}${how}${fit}`;
   }
 
   // A button that copies the address of this view, which has the question, the filters and the order.
@@ -282,11 +299,12 @@ function search(view) {
     const n = found.hits.length, params = {...shown, k: most};
     const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
     const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
-    const whole = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, the nearest first` : "";
-    const nearest = [whole || `the nearest texts, ${most.toLocaleString("en")} at most`, whole || "nearest", params];
+    const whole = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, in the order of the page` : "";
+    const onward = `${asked.similar ? "the most similar texts" : "this list and further answers"} in the order of the page, ${most.toLocaleString("en")} at most`;
+    const nearest = [whole || onward, whole ? `all ${total}` : `${most} at most`, params];
     const kinds = isList ? [[`${cut} answers`, cut, params]] : [nearest];
-    const these = n === (isList ? Math.min(all, most) : whole ? total : most) ? [] : [[n > 1 ? `these ${n.toLocaleString("en")} answers` : "this answer", `${n} shown`, shown]];
-    if (all && !isList) kinds.unshift([`${cut} texts with a word of the question`, `${cut} with a word`, {...params, mode: "lexical", weight: ""}]);
+    const these = n === (isList ? Math.min(all, most) : whole ? total : most) ? [] : [[n > 1 ? `these ${n.toLocaleString("en")} answers, as on the page` : "this answer", `${n} shown`, shown]];
+    if (all && !isList) kinds.unshift([`${cut} texts with a word of the question, ordered by words alone`, `${cut} by words`, {...params, mode: "lexical", weight: ""}]);
     return [...these, ...kinds].map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
   }
 

@@ -68,7 +68,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const link = isTitled && to === page ? make("a", {href: page}, marked(cutPieces(title, TITLE), TITLE)) : make("a", {href: page}, "read");
   openByClick(words, link);
   node.open = () => link.click();
-  const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(to, location.href).href].filter(Boolean).join("\n"))}, "copy");
+  const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(hit.link ?? act.address(hit), location.href).href].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
       isBorder ? make("p", {class: "near"}, "less related: less than half of the query, where rare words count more") : null,

@@ -59,18 +59,24 @@ export function request(state, more = {}) {
   return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
+// The address of the page, as far as the server reads it.
+function pageNow() {
+  const whole = location.href.split("#")[0];
+  return whole.length > 2000 ? new URL("./", whole).href : whole;
+}
+
 // The address of so many answers as a table or as JSON, both with links.
 export function exported(path, params, form) {
-  const given = Object.entries({...params, format: form === "csv" ? "spreadsheet" : form, base: new URL("./", location.href).href, passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
+  const given = Object.entries({...params, format: form === "csv" ? "spreadsheet" : form, base: pageNow(), passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
   return `${path}?${new URLSearchParams(given)}`;
 }
 
-// The name of that file: the index, what is asked, which answers, whether filters are on, the order, and the day.
+// The name of that file: what is asked, the chosen values, which answers, the order, and the day.
 export function fileName(state, kind, form) {
   const asked = state.similar ? `like ${state.similar}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
-  const narrowed = state.f.length || state.where.trim() ? "filtered" : "", order = state.sort && !state.similar ? `by ${state.sort}` : "";
-  const parts = [state.index === "*" ? "all" : state.index, asked, kind.replace(/(\d),(?=\d)/g, "$1"), narrowed, order, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
-  return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60)).filter(Boolean).join("_")}.${form}`;
+  const narrowed = [...state.f.map(([, value]) => (isRange(value) ? value.map((end) => end ?? "").join(" to ") : value ?? "no value")), state.where].join(" "), order = state.sort && !state.similar ? `by ${state.sort}` : "";
+  const parts = [asked, narrowed, kind.replace(/(\d),(?=\d)/g, "$1"), order, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
+  return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60).replace(/^-+|-+$/g, "")).filter(Boolean).join("_")}.${form}`;
 }
 
 // From words (0) to vectors (10).
