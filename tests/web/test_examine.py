@@ -10,6 +10,7 @@ import pytest
 
 import wordpipe
 from tests.support.map_page import Page
+from wordpipe.errors import DamageError
 from wordpipe.runtime import Progress
 from wordpipe.web import endpoint
 from wordpipe.web import page as PAGE
@@ -107,6 +108,17 @@ def test_the_map_of_words_is_the_page_of_the_command_made_once(client, built, mo
     assert "unsafe" not in policy
     assert client.get("/map/words", params={"layout": "no"}).status_code == 400
     assert client.get("/map/words", params={"nope": 1}).json()["error"]["what"] == "unknown parameter"
+
+
+def test_a_map_of_a_damaged_index_is_not_asked_for_again(serving, records, monkeypatch):
+    def made(*_):
+        raise DamageError("the stored vectors are not those of the index")
+
+    monkeypatch.setattr(examine, "map_of_texts", made)
+    refused = serving(records, page=PAGE).get("/map/index", headers={"Accept": "text/html"})
+    assert (refused.status_code, "Refresh" in refused.headers) == (503, False)
+    assert "not those of the index" in refused.text
+    assert "is being made" not in refused.text
 
 
 def test_the_page_says_why_there_is_no_map_and_asks_again_while_it_is_made(serving, records, monkeypatch):

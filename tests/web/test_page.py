@@ -658,6 +658,17 @@ def test_bars_of_a_range_are_links_without_a_script(client):
     assert "joined by and, or, not" in page.text
 
 
+def test_an_index_without_fields_has_no_condition_to_write(serving, tmp_path):
+    rows = [{"text": f"the tide of the note {n}"} for n in range(3)]
+    index = wordpipe.index(wordpipe.ingest(rows, output=tmp_path / "corpus"), output=tmp_path / "index").path
+    client = serving(index, page=PAGE)
+    assert client.get("/").status_code == 200
+    for asked, kind in ((None, "hidden"), ("line > 1", "text")):
+        page = get(client, q="tide", where=asked)
+        assert page.all("input", name="where")[0]["type"] == kind
+        assert ("A condition compares" in page.text) is bool(asked)
+
+
 def test_several_conditions_of_an_address_are_all_true(client):
     reply = client.get("/", params=[("where", "year > 1995"), ("q", "sea & salt"), ("where", ""), ("where", "done")])
     assert str(reply.url.query, "ascii").count("where=") == 1

@@ -156,7 +156,7 @@ class Application:
             if "json" in accepted and "text/html" not in accepted:
                 raise
             reply = error_reply(error)
-            if reply.status_code == 503:
+            if isinstance(error, Refused) and error.status == 503:  # not so a damaged artifact
                 params, name, far = dict(request.query_params), request.path_params["name"], str(error)
                 text = await self._page.being_made(params, name, far, self._asker(request), "../")
                 return _page_reply(text, 503, Refresh="1")

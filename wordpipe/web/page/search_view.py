@@ -427,15 +427,17 @@ def _form(
 ) -> Markup:  # fmt: skip
     """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples."""
     typed = [tag("code", '"two words"'), " keeps words together, ", tag("code", "-word"), " leaves a word out"]
-    if example := typed_example_of(columns):
-        typed += [", ", tag("code", tag("bdi", example)), " narrows by a field"]
+    if of_field := typed_example_of(columns):
+        typed += [", ", tag("code", tag("bdi", of_field)), " narrows by a field"]
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
         autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",
         aria_describedby="typed" if has_words else None,
     )  # fmt: skip
+    example, asked_where = example_of(columns), params.get("where", "")[:2_000]
+    has_where = bool(example or asked_where)  # of an index without fields there is nothing to compare
     where = tag(
-        "input", type="text", name="where", value=params.get("where", "")[:2_000], placeholder=example_of(columns),
+        "input", type="text" if has_where else "hidden", name="where", value=asked_where, placeholder=example,
         autocomplete="off", spellcheck="false", aria_describedby="where-note",
     )  # fmt: skip
     kept = {name: value for name, value in weighed(params).items() if name != "exact"}  # that is of one question
@@ -451,8 +453,8 @@ def _form(
             options("sort", orders, params.get("sort", ""), "order"),
             tag("span", "only texts that have the words", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
-            tag("label", tag("span", "condition"), where, class_="where"),
-            tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note"),
+            tag("label", tag("span", "condition"), where, class_="where") if has_where else where,
+            tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note") if has_where else None,
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
         ), open=True, class_="fold"),
