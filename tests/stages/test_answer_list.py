@@ -202,8 +202,13 @@ def test_a_sorted_list_has_pages_and_one_row_of_each_document(built):
         pages = [opened.query("salt water of the sea", 9, offset=at, sort="title:desc") for at in range(0, n, 9)]
         assert [hit for page in pages for hit in page] == whole
         assert len(whole) == n
-        folded = [hit["title"].casefold() for hit in whole]
-        assert folded == sorted(folded, reverse=True)
+        near = [hit["related"] for hit in whole].index(False)
+        assert not any(hit["related"] for hit in whole[near:])
+        for part in (whole[:near], whole[near:]):  # those that fulfil the question come first
+            folded = [hit["title"].casefold() for hit in part]
+            assert folded == sorted(folded, reverse=True)
+        wanted = {hit["row"]: hit["related"] for hit in opened.query("salt water of the sea", n, mode="lexical")}
+        assert {hit["row"]: hit["related"] for hit in whole} == wanted
         one = opened.query("salt water of the sea", n, sort="title:desc", per_document=True, explain=True)
         assert [hit["row"] for hit in one] == [hit["row"] for hit in whole]
         for hit in one[:5]:
@@ -292,7 +297,7 @@ def test_related_is_half_of_the_words_by_idf(built):
 
 
 def test_a_quiet_line_parts_near_answers_from_the_others(index, cli, serving):
-    line = "— less related: less than half of the query, where rare words count more —"
+    line = "— less related: less than half of the question's words (rare ones count more) —"
     shown = cli("query", index, "salt water boiler", "--format", "plain").out.splitlines()
     scores = [one[:6] for one in shown if one[:1].isdigit()]
     at = shown.index(line)

@@ -183,7 +183,7 @@ def test_cells_that_are_no_numbers_are_left_out_and_counted(tickets, cli):
         listed = cli("query", tickets, "", "--where", where, "--json")
         assert [json.loads(line)["id"] for line in listed.out.splitlines()] == ids
         assert (NO_NUMBER in listed.err) == (where == "cost > 1")
-    by_cost = cli("query", tickets, "10 log down", "--sort", "cost:desc", "--json")
+    by_cost = cli("query", tickets, "", "--where", "id is not null", "--sort", "cost:desc", "--json")
     assert [json.loads(line)["id"] for line in by_cost.out.splitlines()] == ["OPS-2", "OPS-1", "OPS-3", "WEB-7"]
     assert "cost is no number in 1 row (n/a): sorted last" in by_cost.err
 

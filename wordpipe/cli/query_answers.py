@@ -46,7 +46,7 @@ _OURS = {
     "query", "rank", "score", "row", "id", "doc_id", "sentence_id", "record_id", "title", "text", "word", "count", "source",
     "line", "passage_line", "anchor", "place", "see_also", "split", "explain", "related", "metadata", "also_in", "found_in",
 }  # fmt: skip
-_LESS_RELATED = "— less related: less than half of the query, where rare words count more —"
+_LESS_RELATED = "— less related: less than half of the question's words (rare ones count more) —"
 _PIPED_CELLS = 4  # score, text, place, id; then why, where that was asked
 _LEGEND = {
     "dense": "vectors: the cosine is a sum; each number is the contribution of one word, or of one pair of words (query~text)",

@@ -288,7 +288,8 @@ class LexicalIndex(WordLookup):
         numbers_M, words_M = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
         idf_W = np.full(len(words), np.inf, np.float32)
         np.minimum.at(idf_W, words_M, self._idf(numbers_M))
-        has_RW = self._have_words(rows_R, numbers_M, words_M, len(words))
+        own = numbers_M, words_M, len(words)
+        has_RW = self._have_words(rows_R, *own) if _COMMON * len(rows_R) < len(self) else self._with_words(*own)[rows_R]
         shares_R: Floats = np.where(has_RW, idf_W, 0).sum(axis=1) / idf_W.sum()
         return shares_R
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wordpipe.search import loops as plain_loops
-from wordpipe.search.hits import Mask
+from wordpipe.search.hits import Mask, Rows
 from wordpipe.search.hits import Vectors as Floats
 from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
@@ -314,13 +314,17 @@ class WordLookup(MayCompile):
     def _begun(self, prefix: str) -> dict[int, float]:
         """Return the terms of words that begin with a prefix, each with its weight in the query.
 
-        The word itself weighs as always. The others weigh what one term in all of their texts would, so that a rare word does
-        not come first because it is rare. To weigh them by their frequency, too, was tried and lost: while titles are typed
-        (benchmarks/letter_by_letter.py) the title or its word was shown in 96.6 % of the states with equal weights, in 96.1,
-        95.6 and 94.8 % with the frequency to the power of 0.25, 0.5 and 1; each of four collections was best with equal ones.
+        The word itself weighs as always; a number that stands in the texts is whole: 13 is no beginning of 1314. The others
+        weigh what one term in all of their texts would, so that a rare word does not come first because it is rare. To weigh
+        them by their frequency, too, was tried and lost: while titles are typed (benchmarks/letter_by_letter.py) the title or
+        its word was shown in 96.6 % of the states with equal weights, in 96.1, 95.6 and 94.8 % with the frequency to the power
+        of 0.25, 0.5 and 1; each of four collections was best with equal ones.
         """
         if is_unspaced(prefix):
             return dict.fromkeys(self._pairs_begun(prefix)[:_BEGUN], 1.0)
+        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(self.analyser.exact(prefix)) else -1
+        if own >= 0 and prefix.isdecimal():
+            return {own: 1.0}
         here = self._place_of(prefix)
         terms, at = np.unique(self.words.terms[here], return_inverse=True)
         counts = np.bincount(at, weights=self.words.counts[here], minlength=len(terms))
@@ -331,7 +335,6 @@ class WordLookup(MayCompile):
         texts_T = self._texts_of(terms)
         idf_T, (idf,) = self._idf_of(texts_T), self._idf_of(np.array([min(int(texts_T.sum()), len(self))]))
         weights = dict(zip(terms.tolist(), (idf / idf_T).tolist(), strict=True))
-        own = self._number_of(self.analyser.stem(prefix)) if self.words.count_of(self.analyser.exact(prefix)) else -1
         return weights | ({own: 1.0} if own >= 0 else {})
 
     def holding(self, query: str, prefixes: Sequence[str] = ()) -> Mask | None:
@@ -369,6 +372,13 @@ class WordLookup(MayCompile):
             return read_only(counts_N)
 
         return lru_cache(_COMMON_TERMS)(find)
+
+    def _with_words(self, numbers_M: Rows, words_M: Rows, words: int) -> npt.NDArray[np.bool_]:
+        """Return which of all texts have which of W words, (N, W); see `TextCounts.have`."""
+        has_NW = np.zeros((len(self), words), np.bool_)
+        for number, word in zip(numbers_M.tolist(), words_M.tolist(), strict=True):
+            has_NW[self._of_term(number)[0], word] = True
+        return has_NW
 
     @cached_property
     def loops(self) -> Any:

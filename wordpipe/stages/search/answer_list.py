@@ -75,14 +75,16 @@ def matching_rows(index: "OpenTextIndex", asked: Asked, options: QueryOptions) -
 def sorted_answers(index: "OpenTextIndex", asked: Asked, k: int, options: QueryOptions) -> QueryResult:
     """Return k rows of an index that match a query in the order of a field, each with its BM25 score.
 
-    A score is 1 where the query has operators alone. Of each document the first row in this order counts, if only one of each
-    is wanted.
+    Those that fulfil the query come first, then the merely near ones, each kind in this order: of a question of some words a
+    text may have the least one alone. A score is 1 where the query has operators alone. Of each document the first row in
+    this order counts, if only one of each is wanted.
 
     Raises:
         ConfigError: see `matching_rows`.
     """
     assert options.sort is not None
     rows_R = index.row_facts.sorted(np.flatnonzero(matching_rows(index, asked, options)), options.sort)
+    rows_R = rows_R[np.argsort(~fulfilled(index, asked, rows_R), kind="stable")]
     if options.per_document:
         rows_R = _first_of_documents(index, rows_R)
     # the scores of the rows that are shown
@@ -103,6 +105,8 @@ def _answers_of(
 ) -> QueryResult:
     """Return rows of an index as the answers of a query by words; `worded` are those with a score by words."""
     (hits,) = index.rows_of([found], options.offset)
+    if worded is not None:
+        mark_related(index.lexical_of(asked), asked, hits)
     if options.explain:
         index.explain(asked, "lexical", Result(found, lexical=worded), hits, options)
     unknown = {} if asked.is_whole else index.lexical_of(asked).strangers(asked.words)
@@ -119,9 +123,23 @@ def mark_related(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, A
     None does where the words of the query are in almost every text.
     """
     rows_R = np.array([hit["row"] for hit in hits], np.int64)
-    shares_R = lexical.shares_of_words(asked.words, rows_R, asked.prefixes)
-    for hit, share in zip(hits, shares_R.tolist(), strict=True):
-        hit["related"] = not asked.says_little and (asked.takes_all or bool(share >= RELATED - _ROUNDING))
+    for hit, is_related in zip(hits, _fulfilled_by_words(lexical, asked, rows_R).tolist(), strict=True):
+        hit["related"] = is_related
+
+
+def fulfilled(index: "OpenTextIndex", asked: Asked, rows_R: Rows) -> Mask:
+    """Return which rows of an index that match a query fulfil the query, (R,): all, where it lists rows and ranks none."""
+    if index.lists(asked):
+        return np.ones(len(rows_R), np.bool_)
+    return _fulfilled_by_words(index.lexical_of(asked), asked, rows_R)
+
+
+def _fulfilled_by_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Mask:
+    """Return which rows fulfil a query of words, (R,); see `mark_related`."""
+    if asked.says_little or asked.takes_all:
+        return np.full(len(rows_R), not asked.says_little)
+    is_related_R: Mask = lexical.shares_of_words(asked.words, rows_R, asked.prefixes) >= RELATED - _ROUNDING
+    return is_related_R
 
 
 def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
@@ -179,14 +197,14 @@ def scores_of_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Floats
 
 
 def less_related_from(hits: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the place of the first hit after all that fulfil the query; None where the list has one kind of hit alone.
+    """Return the place of the first of the hits that are merely near at the end of a list; None where the list has none there.
 
     >>> less_related_from([{"related": True}, {"related": False}, {"related": True}, {"related": False}])
     3
     """
     related = [bool(hit.get("related", True)) for hit in hits]
     place = len(related) - next((n for n, one in enumerate(reversed(related)) if one), len(related))
-    return place if 0 < place < len(related) else None
+    return place if place < len(related) else None
 
 
 class CsvAnswers:

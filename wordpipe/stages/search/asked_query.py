@@ -313,7 +313,9 @@ class AskedRows:
         """
         strangers = {word: near for word, near in lexical.strangers(text).items() if word not in fixed}
         found: dict[str, str | None] = {
-            word: near[0] for word, near in strangers.items() if near and is_sure(folded(word), folded(near[0]))
+            word: next(meant for meant in near if is_sure(folded(word), folded(meant)))
+            for word, near in strangers.items()
+            if any(is_sure(folded(word), folded(meant)) for meant in near)
         }
         begun = (word for word in strangers if len(word) >= _LEAST_BEGUN)
         return found | {word: None for word in begun if self.lexical.completions(word, 1)}

@@ -26,7 +26,7 @@ from wordpipe.runtime import ADDRESS_SPACE, need_address_space
 from wordpipe.search import LEXICAL, FieldColumns, Hits, LexicalIndex
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.python_calls import printable, public
-from wordpipe.stages.search.answer_list import matching_rows
+from wordpipe.stages.search.answer_list import fulfilled, matching_rows
 from wordpipe.stages.search.asked_query import Asked, AskedRows, Mask, QueryKeywords, QueryResult
 from wordpipe.stages.search.index_in_folder import index_in
 from wordpipe.stages.search.opened_artifact import OpenArtifact, OpenIndex
@@ -408,6 +408,8 @@ class OpenApart(OpenIndexes):
         ]
         if options.sort:
             rows_R = self.row_facts.sorted(np.flatnonzero(self.matching(text, options)), options.sort)
+            is_near = [~fulfilled(part, one, np.arange(len(part))) for part, one, _ in self._each(text, options)]
+            rows_R = rows_R[np.argsort(np.concatenate(is_near)[rows_R], kind="stable")]
             found = Hits(rows_R, np.ones(len(rows_R), np.float32)).first(k + options.offset)
             shown = self._localised(QueryResult(text, self.rows_of([found], options.offset)[0])).hits
         said = [remark for result in results for remark in result.remarks]

@@ -115,6 +115,29 @@ class PassageFinder:
             lambda run: [one for one in places(run) if one[2] in weights] if begins.search(run) else []
         )
 
+    def lacks(self, hit: Mapping[str, Any]) -> list[str]:
+        """Return the words of the query, of those that any text has, that a hit lacks in text, title and fields.
+
+        Those that weigh most come first.
+        """
+        fields = fields_of_hit(with_file_name(hit))
+        own = [
+            hit.get("title"),
+            hit.get("text"),
+            *(" ".join(texts_in(fields.get(name))) for name in hit.get("found_in") or ()),
+        ]
+        have = {stem for text in own if text for *_, stem in self._quick_places(str(text))}
+        forms = dict[tuple[int, int], set[str]]()
+        for start, stop, stem in self._analyser.places(self._query):
+            if stem in self._weights:
+                forms.setdefault((start, stop), set()).add(stem)
+        weights = {
+            self._query[start:stop]: max(self._weights[stem] for stem in stems)
+            for (start, stop), stems in forms.items()
+            if not stems & have
+        }
+        return sorted(weights, key=lambda word: -weights[word])
+
     def marks(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the places of the query's words in all of a text."""
         return _joined([(start, stop) for start, stop, stem in self._analyser.places(text) if stem in self._weights])

@@ -218,7 +218,7 @@ class OpenTextIndex(OpenIndex):
                 self.explain(one, choice.mode, result, own, options)
         unknown = self._unknown(batch, chosen) if batch else [{} for _ in texts]
         for one, choice, words in zip(asked, chosen, unknown, strict=True):
-            if choice.mode == "lexical" and not one.is_whole:
+            if choice.mode != "dense" and not one.is_whole:
                 strange = self.lexical_of(one).strangers(one.words).items()
                 words |= {word: near or words.get(word, []) for word, near in strange}
         return [

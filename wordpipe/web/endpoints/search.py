@@ -73,7 +73,7 @@ _HIT = fields(
     closed=False,
 )  # fmt: skip
 _PASSAGE = fields(
-    {"pieces": PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG},
+    {"pieces": PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG, "lacks": listing(TEXT)},
     {"code": FLAG, "title": PIECES, "fields": {"type": "object", "additionalProperties": PIECES}},
 )
 _RESULT = Answer("Result", fields(
@@ -458,8 +458,10 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
     if n_chars:
         finder = opened.passages(result.searched or result.query)
         there = _have_vectors(opened, result.hits)
+        is_typed = options.prefix or result.mode == "dense"  # a word that is still typed is lacking everywhere
         about["passages"] = [
-            _passage(hit, finder, n_chars) | {"has_vector": has} for hit, has in zip(result.hits, there, strict=True)
+            _passage(hit, finder, n_chars) | {"has_vector": has, "lacks": [] if is_typed else finder.lacks(hit)}
+            for hit, has in zip(result.hits, there, strict=True)
         ]
     return about
 

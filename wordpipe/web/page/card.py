@@ -15,7 +15,8 @@ from wordpipe.web.page.parts import Inner, Markup, cut_words, definitions, marks
 from wordpipe.wording import counted
 
 PASSAGE = 320  # characters shown of a hit
-LESS_RELATED = "less related: less than half of the query, where rare words count more"  # as in results.js
+LESS_RELATED = "less related: less than half of the question's words (rare ones count more)"  # as in results.js
+_LACKED = 3  # words that a text lacks, as in results.js
 # as in why.js
 DOTS = "Dots show the score beside that of the strongest answer, in quarters; a less related answer has at most two."
 _PLACES = 3  # where else a text stands
@@ -100,6 +101,11 @@ def _about(
 
     facts: list[Inner] = [_strength(hit["score"] / largest, hit.get("related"))] if largest else []
     facts += [field(*one) for one in first.items()]
+    if lacks := (passage or {}).get("lacks"):
+        lacked, more = ", ".join(map(cut, lacks[:_LACKED])), len(lacks) - _LACKED
+        facts.append(
+            tag("span", "without ", tag("s", lacked), f" and {more} more" if more > 0 else None, class_="lacks")
+        )
     facts.append(tag("bdi", place, class_="place"))
     if "index" in hit:
         facts.append(

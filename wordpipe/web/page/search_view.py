@@ -189,7 +189,8 @@ async def _hits(
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
     names, ahead = names_of(found["hits"]), [re.sub(r":(asc|desc)$", "", params.get("sort", ""))] if not liked else []
     ahead += [name for name, _ in read_chosen(params.get("f", ""))]
-    largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if asked or liked else 0.0
+    is_ranked = liked or (asked and not params.get("sort"))
+    largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if is_ranked else 0.0
 
     def drawn(place: int, below: Sequence[Markup] = (), *, is_border: bool = False) -> Markup:
         hit, passage = found["hits"][place], passages[place]
@@ -451,7 +452,7 @@ def _form(
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
             tag("label", docs, tag("span", "one hit per document")),
             options("sort", orders, params.get("sort", ""), "order"),
-            tag("span", "only texts that have the words", class_="hint order-note",
+            tag("span", "texts with most words of the question first", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where") if has_where else where,
             tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note") if has_where else None,

@@ -12,6 +12,7 @@ import {DOTS} from "./why.js";
 const WAIT = 120; // milliseconds after the last key
 const EXPLAINED = 100; // answers that the server explains at once
 const SETTLED = 2000; // milliseconds without a key after which a question is one to come back to
+const FINISHED = 1000; // after which its last word is whole, if any text has it
 const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by meaning", lexical: "by words", hybrid: "by words and meaning"};
 
@@ -43,7 +44,7 @@ function search(view) {
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
   let state = ordered({...read(location.search), index: served});
   let giveUp = new AbortController(), number = 0, title = "", titled = ""; // title: of the text that is called so in the state
-  let timer = 0, isNew = false, settled = true, settling = 0, drawAgain = null, goOn = 0, cameBack = opened();
+  let timer = 0, isNew = false, settled = true, settling = 0, finishing = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   const fold = foldOptions(form);
   form.elements.namedItem("f")?.remove();
@@ -65,10 +66,21 @@ function search(view) {
 
   // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
   function type() {
-    change({q: field.value, begun: true, similar: "", weighed: weights(), ...(field.value.trim() && (settled || !state.q.trim()) ? {sort: ""} : {})}, {later: true, replace: !settled});
+    change({q: field.value, begun: /[\p{L}\p{N}\p{M}]$/u.test(field.value), similar: "", weighed: weights(), ...(field.value.trim() && (settled || !state.q.trim()) ? {sort: ""} : {})}, {later: true, replace: !settled});
     settled = false;
     clearTimeout(settling);
     settling = setTimeout(settle, SETTLED);
+    clearTimeout(finishing);
+    finishing = setTimeout(finish, FINISHED);
+  }
+
+  // The last word of a question may be a beginning while one types; after a pause it is a word as the others, if any text has it.
+  async function finish() {
+    if (!state.begun || state.similar || !state.q.trim()) return;
+    const asked = {...state, begun: false}, last = wordAt(asked.q, asked.q.length);
+    const found = await get(...request(asked), giveUp.signal).catch(() => null);
+    const odd = found ? [...Object.keys(found.unknown ?? {}), ...Object.keys(found.corrected ?? {}), ...(found.remarks ?? []).flatMap((one) => one.split(/[\s,]+/))] : [last];
+    if (state.begun && state.q === asked.q && !odd.some((one) => isWord(one, last))) change({begun: false, k: state.k}, {replace: true});
   }
 
   function settle() {
@@ -217,7 +229,7 @@ function search(view) {
       status.textContent = "no answers so far"; // a longer word may have some
       return list.replaceChildren();
     }
-    const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
+    const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) && (!asked.sort || asked.similar) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),

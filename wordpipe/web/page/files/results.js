@@ -10,6 +10,7 @@ const FIELDS = 3; // in the line of an answer
 const SHORT = 60; // characters of a value in that line
 const DATE = /^\d{4}-\d\d-\d\d/;
 const TWICE = 300; // milliseconds within which a second click selects a word
+const LACKED = 3; // words that a text lacks
 const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
@@ -25,10 +26,10 @@ export function folded(hits, passages, nextAlone) {
   return groups;
 }
 
-// The place of the first group after all that fulfil the query; -1 where the list has one kind of hit alone.
+// The place of the first group after all that fulfil the query, 0 where none does; -1 where no such group comes.
 export function lessRelatedFrom(groups) {
   const place = groups.findLastIndex(({hit, others}) => [hit, ...others.map((one) => one.hit)].some((one) => one.related !== false)) + 1;
-  return place && place < groups.length ? place : -1;
+  return place < groups.length ? place : -1;
 }
 
 function runsOf(whole) {
@@ -71,7 +72,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(hit.link ?? act.address(hit), location.href).href].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
-      isBorder ? make("p", {class: "near"}, "less related: less than half of the query, where rare words count more") : null,
+      isBorder ? make("p", {class: "near"}, "less related: less than half of the question's words (rare ones count more)") : null,
       isTitled ? make("h2", {class: "title", dir: "auto"}, to === page ? link : make("a", {href: to}, marked(cutPieces(title, TITLE), TITLE))) : null,
       saysMore ? body : null,
       make("div", {class: "foot"},
@@ -114,6 +115,7 @@ function drawAbout(hit, passage, place, largest, act) {
   const facts = [
     largest ? strength(hit.score / largest, hit.related) : null,
     ...first.map(draw),
+    passage?.lacks?.length ? make("span", {class: "lacks"}, "without ", make("s", {}, text(passage.lacks.slice(0, LACKED).join(", "), 120)), passage.lacks.length > LACKED ? ` and ${passage.lacks.length - LACKED} more` : null) : null,
     place ? make("span", {class: "place"}, text(place, 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
     ...best.filter(([name]) => !act.ahead.includes(name)).map(draw),
