@@ -455,7 +455,8 @@ def _form(
             tag("span", "texts with most words of the question first", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),
             tag("label", tag("span", "condition"), where, class_="where") if has_where else where,
-            tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note") if has_where else None,
+            tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note")
+            if has_where else None,
             tag("input", type="hidden", name="f", value=params.get("f", "")[:4_000]), hidden(**kept),
             class_="options",
         ), open=True, class_="fold"),
