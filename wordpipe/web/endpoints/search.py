@@ -457,12 +457,9 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
         about["nothing"] = {"message": error.message, "hint": error.hint and _as_parameters(error.hint)}
     if n_chars:
         finder = opened.passages(result.searched or result.query)
-        there = _have_vectors(opened, result.hits)
-        is_typed = options.prefix or result.mode == "dense"  # a word that is still typed is lacking everywhere
-        about["passages"] = [
-            _passage(hit, finder, n_chars) | {"has_vector": has, "lacks": [] if is_typed else finder.lacks(hit)}
-            for hit, has in zip(result.hits, there, strict=True)
-        ]
+        is_whole = not options.prefix and result.mode != "dense"  # a word that is still typed is lacking everywhere
+        there = zip(result.hits, _have_vectors(opened, result.hits), strict=True)
+        about["passages"] = [_passage(hit, finder, n_chars, is_whole) | {"has_vector": has} for hit, has in there]
     return about
 
 
@@ -479,7 +476,7 @@ def _has_vector(opened: OpenArtifact, row: int) -> bool:
     return bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row)
 
 
-def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str, Any]:
+def _passage(hit: dict[str, Any], finder: PassageFinder, room: int, is_whole: bool) -> dict[str, Any]:
     """Return the passage of a search's hit that answers best, in pieces of text."""
     text = str(hit.get("text") or hit.get("word") or "")
     strongest = dict[str, float]()
@@ -492,6 +489,7 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int) -> dict[str,
         "pieces": pieces_of(text, passage.marks, passage.start, passage.stop),
         "before": passage.start > 0,
         "after": passage.stop < len(text),
+        "lacks": finder.lacks(hit) if is_whole else [],
     }
     found |= code_of(hit)
     if title := str(hit.get("title") or ""):
