@@ -176,6 +176,8 @@ def test_an_error_has_an_example_of_the_rows_and_their_fields():
         "lang = „de“ or lang = “d'e”",
         'lang = "de"',
         'lang in ("de", “d\'e”)',
+        'lang in (“x”, "de")',
+        " or ".join(['lang = "de"'] * 1_900),
         "'de' = \"lang\"",  # a column
     ],
 )

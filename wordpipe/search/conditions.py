@@ -65,19 +65,7 @@ _QUOTED, _JOINS = re.compile(r"""'[^']*'|"[^"]*\""""), re.compile(r"\b(?:and|or)
 _CURLY = re.compile("[‘’‚‛]([^‘’‚‛']*)[‘’‛]|[“”„‟]([^“”„‟]*)[“”‟]")
 _GROUPED = re.compile(r"(?:[<>=]|\bbetween|\band)\s*(\d{1,3}(?:[, ]\d{3})+)(?![\d.,])", re.IGNORECASE)
 TABLE = "rows"  # what the table is called in a condition: `rows.year` is `year`
-_NOT_IN_EXAMPLES = {
-    "row",
-    "doc_id",
-    "title",
-    "text",
-    "source",
-    "line",
-    "id",
-    "record_id",
-    "sentence_id",
-    "anchor",
-    "see_also",
-}
+_NOT_IN_EXAMPLES = frozenset("row doc_id title text source line id record_id sentence_id anchor see_also".split())
 _ORDER = re.compile(r"\border\s+by\b|\blimit\s+\d", re.IGNORECASE)
 
 
@@ -281,7 +269,9 @@ _COMPARED = re.compile(r"\s*(?:[=<>!~%*/+|-]|::|(?:not\s+)?(?:in|i?like|between|
 _COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
 
 
-_TEXT_FOLLOWS = re.compile(r"(?:[=<>]|\blike|\bin\s*\([^()]*)\s*$", re.IGNORECASE)
+_TEXT_FOLLOWS = re.compile(r"(?:[=<>]|\blike|\bin\s*\()\s*$", re.IGNORECASE)
+_BESIDE = 40  # characters before a text that say whether it is compared
+_NEAR_NAMES = 50  # texts of a condition that are compared with the names of columns
 
 
 def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
@@ -356,14 +346,26 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
 
 def _straight(condition: str, names: Sequence[str]) -> str:
     """Return the condition with texts in straight single quotes that stand in curly ones, or, compared, in double ones."""
-    known = {name.lower() for name in [*names, TABLE]}
+    known, near, end = {name.lower() for name in [*names, TABLE]}, dict[str, bool](), -1  # end: of the last such text
 
     def put(found: re.Match[str]) -> str:
+        nonlocal end
         if (curly := next((one for one in found.groups() if one is not None), None)) is not None:
+            end = found.end()
             return text_of(curly)
-        name, before = found[0][1:-1], condition[: found.start()]
-        is_text = found[0][0] == '"' and name.lower() not in known and _TEXT_FOLLOWS.search(before)
-        return text_of(name) if is_text and not get_close_matches(name, names, n=1, cutoff=0.6) else found[0]
+        name, start = found[0][1:-1], found.start()
+        follows = _TEXT_FOLLOWS.search(condition[max(0, start - _BESIDE) : start]) or (
+            end >= 0 and re.fullmatch(r"\s*,\s*", condition[end:start])  # another one of a list
+        )
+        end = -1
+        if found[0][0] != '"' or name.lower() in known or not follows:
+            return found[0]
+        if name not in near and len(near) < _NEAR_NAMES:
+            near[name] = bool(get_close_matches(name, names, n=1, cutoff=0.6))
+        if near.get(name):
+            return found[0]
+        end = found.end()
+        return text_of(name)
 
     return re.sub(rf"{_CURLY.pattern}|{_APART}", put, condition, flags=re.DOTALL)
 
