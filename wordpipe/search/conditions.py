@@ -65,7 +65,8 @@ _QUOTED, _JOINS = re.compile(r"""'[^']*'|"[^"]*\""""), re.compile(r"\b(?:and|or)
 _CURLY = re.compile("[‘’‚‛]([^‘’‚‛']*)[‘’‛]|[“”„‟]([^“”„‟]*)[“”‟]")
 _GROUPED = re.compile(r"(?:[<>=]|\bbetween|\band)\s*(\d{1,3}(?:[, ]\d{3})+)(?![\d.,])", re.IGNORECASE)
 TABLE = "rows"  # what the table is called in a condition: `rows.year` is `year`
-_NOT_IN_EXAMPLES = frozenset("row doc_id title text source line id record_id sentence_id anchor see_also".split())
+_NOT_IN_EXAMPLES = {"row", "doc_id", "title", "text", "source", "line", "id", "record_id", "sentence_id", "anchor",
+                    "see_also"}  # fmt: skip
 _ORDER = re.compile(r"\border\s+by\b|\blimit\s+\d", re.IGNORECASE)
 
 
@@ -270,8 +271,7 @@ _COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
 
 
 _TEXT_FOLLOWS = re.compile(r"(?:[=<>]|\blike|\bin\s*\()\s*$", re.IGNORECASE)
-_BESIDE = 40  # characters before a text that say whether it is compared
-_NEAR_NAMES = 50  # texts of a condition that are compared with the names of columns
+_BESIDE, _NEAR_NAMES = 40, 50  # characters before a text that say if it is compared; texts compared with names of columns
 
 
 def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
