@@ -271,7 +271,7 @@ _COMPARES = re.compile(r"(?:[=<>!~%*/+|-]|\bin)\s*$", re.IGNORECASE)
 
 
 _TEXT_FOLLOWS = re.compile(r"(?:[=<>]|\blike|\bin\s*\()\s*$", re.IGNORECASE)
-_BESIDE, _NEAR_NAMES = 40, 50  # characters before a text that say if it is compared; texts compared with names of columns
+_BESIDE, _NEAR_NAMES = 40, 50  # characters before a text; texts that are compared with names of columns
 
 
 def _in_quotes(condition: str, names: Iterable[str], *, everywhere: bool = True) -> str:
