@@ -48,13 +48,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SETTINGS = "lexical.json"
+_UNPACKED = ("_of_term", "_of_common", "_largest_count")
 _OF_TERMS = ("letters", "sizes", "texts", "text_bytes", "postings", "lengths")
 _OF_WORDS = ("word_letters", "word_sizes", "word_terms", "word_counts")
 _OF_TEXTS = ("terms", "term_bytes", "text_terms")
 _ARRAYS = _OF_TERMS + _OF_WORDS + _OF_TEXTS
 _NUMBERED = "word_terms"  # the array of int32; the others are bytes
 _LOOKED_AT = 4_096  # texts found so far, of which the k-th best is looked for
-_COMMON = 32  # a term of more than one of so many texts is looked up by the number of the text where loops are compiled
+_COMMON = 32  # what is asked of more than one of so many texts is looked up by the number of the text
 _LEAST_SAVED = 1_000  # postings of a term, below which it is quicker to add them up than to see whether that is needed
 _ADDED_TERMS = 50
 """Terms that feedback adds to a query. On Cranfield, CISI, NPL and CACM hybrid search gained 3.2 points of nDCG@10 over BM25
@@ -380,7 +381,7 @@ class LexicalIndex(WordLookup):
 
         tried = copy(self)  # others may search meanwhile
         tried.__dict__["loops"] = kernels
-        for name in ("_of_term", "_largest_count"):  # which unpack by the other loops
+        for name in _UNPACKED:  # which unpack by the other loops
             tried.__dict__.pop(name, None)
         if len(self) and len(self.terms):
             query = QueryTerms(np.arange(n := min(2, len(self.terms))), np.ones(n, np.float32))
@@ -391,8 +392,8 @@ class LexicalIndex(WordLookup):
             tried._have_words(first, query.numbers, query.numbers, n)
             kernels.fuse(hits, hits, 0.5, 1)
             kernels.distinct(first)
-        known = {"_idf_V": self._idf(np.arange(len(self.terms)))}
-        self.__dict__.update(loops=kernels, _of_term=tried._of_term, _largest_count=tried._largest_count, **known)
+        idf_V = self._idf(np.arange(len(self.terms)))
+        self.__dict__.update({name: getattr(tried, name) for name in _UNPACKED}, loops=kernels, _idf_V=idf_V)
 
     def compile_meanwhile(self) -> None:
         """Load compiled loops in a thread when the next query comes; see `MayCompile`."""
@@ -402,11 +403,10 @@ class LexicalIndex(WordLookup):
     def _look_up(self, rows_C: Int32s, scores_C: Floats, least: float, number: int, weight: np.float32) -> int:
         """Add what a term adds to the scores of some texts, at the cost of looking these up; see `add_looked_up`."""
         of_term, loops, weighed = self._of_term(number), self.loops, (self._damping, self._in_field, weight)
-        n: int
-        if loops is plain_loops or _COMMON * len(of_term[0]) < len(self):
-            n = loops.add_looked_up(rows_C, scores_C, least, *of_term, *weighed)
-        else:
-            n = loops.add_common(rows_C, scores_C, least, self._of_common(number), *weighed)
+        is_term = loops is not plain_loops and number < len(self.terms)  # a name is none
+        is_common = is_term and _COMMON * len(of_term[0]) >= len(self)
+        add, *own = (loops.add_common, self._of_common(number)) if is_common else (loops.add_looked_up, *of_term)
+        n: int = add(rows_C, scores_C, least, *own, *weighed)
         return n
 
     @cached_property

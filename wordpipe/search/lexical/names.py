@@ -27,7 +27,8 @@ _NAME = re.compile(r"(?![^\W\d]\w*:\w)(?=.*\w[^\w\s]+\w)(?:(?=.*\d)|(?=.*\w[.@\\
 """What is meant as a whole: words that signs join, with a digit, a dot or @, or a path; not e-mail, and not his/her."""
 _SPOKEN = re.compile(r"\d+[^\W\d]*(?:-[^\W\d]{3,})+")  # 5-year and 19th-century are words of a sentence
 _AROUND = (""".,;:!?)'"”»""", """('"“«""")  # signs behind a name, and before a name, that are no part of the name
-_SHARED = ("analyser", "by_text", "speller", "_names", "_zeros", "loops", "_damping", "_mean_length", "_in_field")
+_SHARED = ("analyser", "by_text", "speller", "_names", "_zeros", "loops", "_damping", "_mean_length", "_in_field",
+           "_of_common")  # fmt: skip
 """What an index with names has of the index without: these do not depend on the terms."""
 
 
@@ -59,7 +60,7 @@ class IndexWithNames(LexicalIndex):
         """Return an index with some more names, each with the rows that have it, (N,)."""
         if not names:
             return index
-        index._damping, index._zeros, index.by_text  # noqa: B018  computed once for all questions
+        index._damping, index._zeros, index._of_common, index.by_text  # noqa: B018  computed once for all questions
         known = {word: _postings(index, word, rows_N) for word, rows_N in names.items()}
         found = cls(index.settings, index.terms, index.postings, index.words, index._files, index.stems, known)
         found.__dict__.update({name: index.__dict__[name] for name in _SHARED if name in index.__dict__})

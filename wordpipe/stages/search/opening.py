@@ -393,7 +393,7 @@ class OpenApart(OpenIndexes):
     def _mixed(self, text: str, k: int, options: QueryOptions) -> QueryResult:
         """Return the answers of all indexes to one query, mixed by rank, or in the order of a field."""
         asked, results, hits = list[Asked](), list[QueryResult](), list[tuple[bool, int, int, dict[str, Any]]]()
-        for number, (part, one, rows) in enumerate(self._each(text, options)):
+        for number, (part, one, rows) in enumerate(each := [*self._each(text, options)]):
             is_blank = one.rows is None and part.lists(one)  # small words alone find nothing
             limited = replace(one, rows=one.rows if rows.all() else rows)
             more = [] if is_blank else part.answers_to([limited], k + options.offset, _by_itself(options))
@@ -408,7 +408,7 @@ class OpenApart(OpenIndexes):
         ]
         if options.sort:
             rows_R = self.row_facts.sorted(np.flatnonzero(self.matching(text, options)), options.sort)
-            is_near = [~fulfilled(part, one, np.arange(len(part))) for part, one, _ in self._each(text, options)]
+            is_near = [~fulfilled(part, one, np.arange(len(part))) for part, one, _ in each]
             rows_R = rows_R[np.argsort(np.concatenate(is_near)[rows_R], kind="stable")]
             found = Hits(rows_R, np.ones(len(rows_R), np.float32)).first(k + options.offset)
             shown = self._localised(QueryResult(text, self.rows_of([found], options.offset)[0])).hits

@@ -187,8 +187,8 @@ async def _hits(
     # hits that say nearly the same stand below the first of them
     groups = folded([one["text"] for one in found["hits"]], next_alone=bool(params.get("sort")))
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
-    names, ahead = names_of(found["hits"]), [re.sub(r":(asc|desc)$", "", params.get("sort", ""))] if not liked else []
-    ahead += [name for name, _ in read_chosen(params.get("f", ""))]
+    names, chosen = names_of(found["hits"]), read_chosen(params.get("f", ""))
+    ahead = [*([] if liked else [re.sub(r":(asc|desc)$", "", params.get("sort", ""))]), *(name for name, _ in chosen)]
     is_ranked = liked or (asked and not params.get("sort"))
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if is_ranked else 0.0
 
@@ -221,7 +221,7 @@ async def _hits(
     )
     own, on = (
         f"like {liked}" if liked else asked,
-        chosen_name(read_chosen(params.get("f", "")), params.get("where", "")),
+        chosen_name(chosen, params.get("where", "")),
     )
     by = f"by {params['sort']}" if params.get("sort") and not liked else ""
     files, own_page = [], url(**kept, k=params.get("k"))
