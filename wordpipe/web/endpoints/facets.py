@@ -302,7 +302,9 @@ class _Column:
         found: dict[str, Any] = {"type": self._type}
         if self.is_counted:
             # values by how often they come; chosen ones are shown in any case
-            counts = self._all_counts if counted_R is None else self._counts(self._codes[self._places_of(counted_R)])
+            counts = (
+                self._all_counts if counted_R is None else self._counts(self._codes.take(self._places_of(counted_R)))
+            )
             order = self._by_place[np.argsort(-counts[1:][self._by_place], kind="stable")]
             text = folded(find)  # what is looked for is listed even where no row has it now
             order = order if text else order[: np.count_nonzero(counts[1:])]
@@ -325,7 +327,7 @@ class _Column:
             missing = self._missing if lacks is None else int(np.count_nonzero(lacks[counted_R]))
             found |= {"values": [], "distinct": None, "missing": missing, "filter": False}
         if self._edges:
-            bins = self._bins if counted_R is None else self._bins[counted_R]
+            bins = self._bins if counted_R is None else self._bins.take(counted_R)
             own = np.bincount(bins, minlength=len(self._edges) + 1)
             found["bins"] = [
                 {"from": _as_json(low), "to": _as_json(high), "count": n}
