@@ -1220,7 +1220,7 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
     top, foot = page.locator(".paper").all_inner_texts()
     asked, narrowed, how, texts = filter(None, top.split("\n"))
     assert (asked, narrowed) == ("salt", "filters: lang: en or de")
-    assert how == "order: relevance · one hit per document · meaning 50 %"
+    assert how == "order: relevance · one answer per document · meaning 50 %"
     assert re.fullmatch(rf"index: records · [\d,]+ texts\. .* Printed on {today}\.", texts), texts
     assert foot == f"{today} · {page.url.split('?')[0]}?index=records&q=salt&docs=1&mix=5&f={f}"
     # what is printed of an answer
@@ -1253,6 +1253,30 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("script", [True, False])
+def test_whole_texts_stand_in_place_of_passages_and_stay_on_the_way_back(see, script):
+    page = see(java_script_enabled=script).go("/?index=hostile&q=salt&k=36")
+    page.wait_for_selector(HITS)
+    longest = "Math.max(...[...document.querySelectorAll('.hit p.text')].map(one => one.textContent.length))"
+    assert page.evaluate(longest) < 1_000
+    page.get_by_label("whole texts").check()
+    if not script:
+        page.get_by_role("button", name="Search").click()
+    until(page, f"{longest} > 20_000")
+    assert page.locator("p.text mark").count() >= 10
+    page.locator(".hit .title a").first.click()
+    page.get_by_role("link", name="back to the answers").click()
+    page.wait_for_selector(HITS)
+    assert "texts=whole" in page.url
+    assert page.evaluate(longest) > 20_000
+    assert (
+        "whole texts" in page.locator(".paper .set").text_content()
+        if not script
+        else page.get_by_label("whole texts").is_checked()
+    )
+
+
+@pytest.mark.slow
 def test_paper_without_a_script_says_the_same_above_the_answers(see):
     asked = "?" + urlencode(
         {"index": "records", "q": "salt", "docs": 1, "mix": 5, "f": '[["lang","en"],["lang","de"]]'}
@@ -1260,7 +1284,7 @@ def test_paper_without_a_script_says_the_same_above_the_answers(see):
     page = see(java_script_enabled=False).go(f"/{asked}")
     page.emulate_media(media="print")
     told = [*filter(None, page.locator(".paper").inner_text().split("\n"))]
-    assert told[:3] == ["salt", "filters: lang: en or de", "order: relevance · one hit per document · meaning 50 %"]
+    assert told[:3] == ["salt", "filters: lang: en or de", "order: relevance · one answer per document · meaning 50 %"]
 
 
 @pytest.mark.slow
@@ -1300,7 +1324,7 @@ def test_a_phone_folds_the_options_says_what_is_set_and_shows_no_keys(see):
     assert not docs.is_visible()
     options.click()
     docs.check()
-    until(page, "document.querySelector('.fold summary').innerText.endsWith('meaning only · one hit per document')")
+    until(page, "document.querySelector('.fold summary').innerText.endsWith('meaning only · one answer per document')")
     page.set_viewport_size({"width": 900, "height": 800})
     assert docs.is_visible()
     assert not options.is_visible()

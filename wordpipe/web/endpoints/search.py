@@ -52,7 +52,7 @@ from wordpipe.web.settings import ServeSettings
 _CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
 _MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
-_MAX_PASSAGE = 5_000  # characters
+_MAX_PASSAGE, _MAX_FIELD = 100_000, 5_000  # characters
 _MAX_OFFSET = 100_000
 _MAX_HITS = 10_000  # of all queries of a request
 _FACET_VALUES = 1_000
@@ -495,6 +495,6 @@ def _passage(hit: dict[str, Any], finder: PassageFinder, room: int, is_whole: bo
     if title := str(hit.get("title") or ""):
         found["title"] = pieces_of(title, finder.marks(title))
     if hit.get("found_in"):
-        own = field_passages(hit, finder, room)
+        own = field_passages(hit, finder, min(room, _MAX_FIELD))
         found["fields"] = {name: pieces_of(value, one.marks, one.start, one.stop) for name, value, one in own}
     return found

@@ -14,7 +14,7 @@ from wordpipe.web.links import text_url
 from wordpipe.web.page.parts import Inner, Markup, cut_words, definitions, marks, prose, short_place, tag, url, way_back
 from wordpipe.wording import counted
 
-PASSAGE = 320  # characters shown of a hit
+PASSAGE, WHOLE = 320, 100_000  # characters shown of a hit, and of a text that is shown whole
 LESS_RELATED = "less related: less than half of the question's words (rare ones count more)"  # as in results.js
 _LACKED = 3  # words that a text lacks, as in results.js
 # as in why.js
@@ -49,7 +49,7 @@ def card(
     """
     # what is shown of the text
     title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
-    pieces = passage["pieces"] if passage else [[cut_words(str(hit["text"]), PASSAGE), False]]
+    pieces = passage["pieces"] if passage else [[cut_words(str(hit["text"]), room_of(params)), False]]
     before, after = passage and passage["before"], bool(passage and passage["after"])
     # what one can do with it: a row without a vector has no like rows
     asked, own = params.get("q", ""), hit.get("index", index)
@@ -59,7 +59,7 @@ def card(
     if passage is None or passage["has_vector"]:
         # an id stays with its record when the index is made again
         like = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
-        narrowed = {"index": own} | {name: params.get(name) for name in ("f", "where", "docs")}
+        narrowed = {"index": own} | {name: params.get(name) for name in ("f", "where", "docs", "texts")}
         actions.append(tag("a", "more like this", href=url(**like, q=asked, **narrowed)))
     # title, text, facts, and what says nearly the same
     return tag(
@@ -81,6 +81,11 @@ def card(
         ) if others else None,
         class_="hit", id=f"answer-{hit['rank']}", value=hit["rank"],
     )  # fmt: skip
+
+
+def room_of(params: Mapping[str, str]) -> int:
+    """Return how many characters of each answer an address asks for."""
+    return WHOLE if params.get("texts") == "whole" else PASSAGE
 
 
 def _about(

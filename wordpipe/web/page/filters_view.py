@@ -26,6 +26,7 @@ KEPT = (
     "index",
     "mix",
     "docs",
+    "texts",
     "sort",
     "where",
     "f",

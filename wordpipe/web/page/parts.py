@@ -42,6 +42,7 @@ _WAY_BACK = (
     "k",
     "mix",
     "docs",
+    "texts",
     "sort",
     "where",
     "f",

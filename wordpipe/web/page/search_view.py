@@ -1,10 +1,10 @@
 """The view that searches: a form, the hits, and the filters of an index, for the parameters of its URL.
 
 Its parameters are `q` (with `prefix=1`, its last word may be a beginning), or `similar` (a row), or `similar_id` (the id of
-a record); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1: one row of each document), `sort`
-(a field, or `FIELD:desc`), `where` (a condition), `f`: chosen values and ranges as JSON,
-[["lang", "de"], ["year", [1990, null]], …], of which those of one column are
-alternatives; and what weighs the rows, `newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`.
+a record); `index`, `k`, `mix` (auto, or 0, words alone, to 10, vectors alone), `docs` (1: one row of each document),
+`texts` (whole: no passages), `sort` (a field, or `FIELD:desc`), `where` (a condition), `f`: chosen values and ranges as JSON,
+[["lang", "de"], ["year", [1990, null]], …], of which those of one column are alternatives; and what weighs the rows,
+`newer_better`, `half_life`, `boost`, or takes the question as it is typed, `exact`.
 The script knows the same.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.stages import less_related_from
-from wordpipe.web.page.card import DOTS, PASSAGE, card, cut
+from wordpipe.web.page.card import DOTS, card, cut, room_of
 from wordpipe.web.page.filters_view import (
     KEPT,
     OURS,
@@ -133,7 +133,8 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
     asked, mix, sort = params.get("q", "").strip(), params.get("mix", ""), params.get("sort", "")
     is_like = params.get("similar") or params.get("similar_id")
     narrowed = [tag("bdi", one) for one in in_words(chosen, params)]
-    said = ["one hit per document"] if params.get("docs") == "1" else []
+    said = ["one answer per document"] if params.get("docs") == "1" else []
+    said += ["whole texts"] if params.get("texts") == "whole" else []
     if not is_like:
         by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
         order = orders[sort] if sort or asked else "as in the files"
@@ -167,7 +168,7 @@ async def _hits(
     if liked:
         path, mix = "/similar", liked_of(params)
     else:
-        mix = {"passage": str(PASSAGE), **question_of(params)}
+        mix = {"passage": str(room_of(params)), **question_of(params)}
     status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
@@ -443,6 +444,7 @@ def _form(
     )  # fmt: skip
     kept = {name: value for name, value in weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
+    texts_box = tag("input", type="checkbox", name="texts", value="whole", checked=params.get("texts") == "whole")
     button = tag("button", "Search", type="submit")
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
@@ -450,7 +452,8 @@ def _form(
         tag("details", tag("summary", "Options"), tag(
             "div", artifact_choice("index", {"artifacts": texts}, ["search"], index["name"], "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
-            tag("label", docs, tag("span", "one hit per document")),
+            tag("label", docs, tag("span", "one answer per document")),
+            tag("label", texts_box, tag("span", "whole texts")),
             options("sort", orders, params.get("sort", ""), "order"),
             tag("span", "texts with most words of the question first", class_="hint order-note",
                 hidden=not (params.get("sort") and params.get("q", "").strip())),

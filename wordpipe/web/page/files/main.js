@@ -6,7 +6,7 @@ import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {ahead, exported, facets, fileName, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
+import {ahead, exported, facets, fileName, isRange, isWord, K, likeOf, PASSAGE, read, replaced, request, textUrl, url, WHOLE, wordAt} from "./state.js";
 import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -184,10 +184,11 @@ function search(view) {
     if (document.activeElement !== field || state.similar) field.value = state.q;
     form.elements.namedItem("where").value = state.where;
     form.elements.namedItem("docs").checked = state.docs;
+    form.elements.namedItem("texts").checked = state.whole;
     const index = form.elements.namedItem("index");
     if (index) index.value = state.index;
     const mix = slider?.(state.mix);
-    fold([index?.selectedOptions?.[0].textContent, mix, state.docs ? "one hit per document" : ""]);
+    fold([index?.selectedOptions?.[0].textContent, mix, state.docs && "one answer per document", state.whole && "whole texts"]);
     order.value = state.sort;
     order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
     note.hidden = !state.sort || !state.q.trim() || Boolean(state.similar);
@@ -234,6 +235,7 @@ function search(view) {
       asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
       address: (hit) => textUrl(hit, {...read(""), index: asked.index}),
+      room: asked.whole ? WHOLE : PASSAGE,
       show: JSON.parse(view.dataset.show),
       ahead: ahead(asked),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),
@@ -376,6 +378,7 @@ function search(view) {
   field.addEventListener("blur", settle);
   form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q}), settle()));
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
+  form.elements.namedItem("texts").addEventListener("change", (event) => change({whole: event.target.checked, k: state.k}));
   order.addEventListener("change", () => change({sort: order.value}));
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");

@@ -22,7 +22,7 @@ export function signPaper() {
 
 // What is asked, whole, where the field cuts it, with the filters, the order and what else is set; gives the question.
 function say(view) {
-  const state = read(location.search), asked = state.similar ? "" : state.q.trim(), said = state.docs ? ["one hit per document"] : [];
+  const state = read(location.search), asked = state.similar ? "" : state.q.trim(), said = [state.docs && "one answer per document", state.whole && "whole texts"];
   if (!state.similar) {
     const order = view.querySelector("select[name=sort]"), by = {auto: "", 0: "exact words only", 10: "meaning only"}[state.mix] ?? `meaning ${state.mix}0 %`;
     if (order) said.unshift(`order: ${order.selectedOptions[0].textContent}`); // without answers the page has none

@@ -1,6 +1,5 @@
 // The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
 import {copy, cutWords, make, marks, shown, text} from "./dom.js";
-import {PASSAGE} from "./state.js";
 import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
@@ -54,8 +53,8 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`, value: hit.rank});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
-  const {pieces, before, after} = passage ?? {pieces: [[cutWords(hit.text ?? "", PASSAGE), false]]};
-  const words = make("span", {class: "words"}, before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", marked(pieces, 20_000), after ? " …" : "");
+  const {pieces, before, after} = passage ?? {pieces: [[cutWords(hit.text ?? "", act.room), false]]};
+  const words = make("span", {class: "words"}, before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", marked(pieces, 120_000), after ? " …" : "");
   body.append(words);
   const open = async () => {
     const opened = panel.hidden;

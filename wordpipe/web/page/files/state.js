@@ -1,8 +1,9 @@
-// What is asked, as it stands in the URL: q (prefix: its last word may be a beginning), or similar (a row) or similar_id (of a record), index, k, mix, docs, sort, where, f, and what weighs the rows (newer_better,
-// half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
+// What is asked, as it stands in the URL: q (prefix: its last word may be a beginning), or similar (a row) or similar_id (of a record), index, k, mix, docs, texts (whole), sort, where, f, and what weighs the rows
+// (newer_better, half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
 export const PASSAGE = 320;
+export const WHOLE = 100_000; // characters of a text that is shown whole
 
 const ID = "id "; // before the id of a record whose like is asked for; else it is a row
 const WEIGHED = ["newer_better", "half_life", "boost", "exact"];
@@ -12,7 +13,7 @@ export function read(search) {
   return {
     q: given.get("q") ?? "", similar: given.get("similar_id") ? `${ID}${given.get("similar_id")}` : given.get("similar") ?? "", index: given.get("index") ?? "",
     k: Math.max(1, Number.parseInt(given.get("k"), 10) || K), mix: /^([0-9]|10)$/.test(given.get("mix") ?? "") ? given.get("mix") : "auto",
-    docs: given.get("docs") === "1", sort: given.get("sort") ?? "", where: given.get("where") ?? "", f: chosen(given.get("f")),
+    docs: given.get("docs") === "1", whole: given.get("texts") === "whole", sort: given.get("sort") ?? "", where: given.get("where") ?? "", f: chosen(given.get("f")),
     begun: given.get("prefix") === "1", // the last word may be the beginning of a longer one: no Enter said that it is finished
     weighed: Object.fromEntries(WEIGHED.map((name) => [name, given.get(name)]).filter(([, value]) => value)),
   };
@@ -42,6 +43,7 @@ export function url(state, only) {
   if (state.k !== K) given.set("k", state.k);
   if (state.mix !== "auto") given.set("mix", state.mix);
   if (state.docs) given.set("docs", "1");
+  if (state.whole) given.set("texts", "whole");
   if (state.sort) given.set("sort", state.sort);
   if (state.where) given.set("where", state.where);
   if (state.f.length) given.set("f", JSON.stringify(state.f));
@@ -56,7 +58,7 @@ export function request(state, more = {}) {
   const like = {...params, per_document: state.docs ? 1 : ""};
   if (state.similar.startsWith(ID)) return ["./similar", {...like, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...like, row: state.similar}];
-  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
+  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: state.whole ? WHOLE : PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
 // The address of the page, as far as the server reads it.
@@ -94,7 +96,7 @@ export function textUrl(hit, state) {
   const own = String(hit.id ?? ""), name = own === "." || own === ".." ? "" : encodeURIComponent(own.toWellFormed?.() ?? own);
   const given = new URLSearchParams({row: hit.row, index: hit.index ?? state.index});
   if (state.q.trim()) given.set("q", state.q.trim());
-  const way = {k: state.k === K ? "" : state.k, mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", prefix: state.begun ? 1 : "", ...state.weighed};
+  const way = {k: state.k === K ? "" : state.k, mix: state.mix === "auto" ? "" : state.mix, docs: state.docs ? 1 : "", texts: state.whole ? "whole" : "", sort: state.sort, where: state.where, f: state.f.length ? JSON.stringify(state.f) : "", prefix: state.begun ? 1 : "", ...state.weighed};
   for (const [name, value] of Object.entries(way)) if (value) given.set(name, value);
   return `./text/${name}?${given}`;
 }
