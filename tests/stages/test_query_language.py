@@ -390,3 +390,21 @@ def test_two_words_that_texts_write_as_one_are_said(tmp_path):
         for options in (QueryOptions(exact=True), QueryOptions(prefix=True)):
             (found,) = opened.query_all(["rail way"], 10, options)
             assert found.remarks == []
+
+
+def test_a_rare_word_beside_a_frequent_one_is_searched_for_and_the_frequent_one_offered(tmp_path):
+    texts = [f"Kabul is a town of Afghanistan, note {n}." for n in range(60)]
+    texts += ["He wrote Afganistan.", "A modem.", *(f"A modern house, note {n}." for n in range(30))]
+    wordpipe.ingest([{"text": text} for text in texts], output=tmp_path / "corpus", valid=0)
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", language="english")
+    with wordpipe.open(tmp_path / "index") as opened:
+        (found,) = opened.query_all(["towns of Afganistan"], 3, QueryOptions())
+        assert found.remarks == ["Afganistan is in only 1 text: 60 texts have afghanistan"]
+        assert "Afganistan" in opened.query_all(["Afganistan"], 3, QueryOptions())[0].hits[0]["text"]
+        # 30 texts are too few beside one, a frequent word has no other, and what is in quotes, exact or unfinished is meant
+        for question, options in (
+            ("modem", QueryOptions()), ("Afghanistan", QueryOptions()), ('"Afganistan"', QueryOptions()),
+            ("Afganistan", QueryOptions(exact=True)), ("Afganistan", QueryOptions(prefix=True)),
+        ):  # fmt: skip
+            (found,) = opened.query_all([question], 3, options)
+            assert found.remarks == [], question

@@ -20,7 +20,7 @@ from wordpipe.search.lexical.analysis import Analyser, Form, is_unspaced
 from wordpipe.search.lexical.letters import folded
 from wordpipe.search.lexical.packed_lists import Counts, Pairs, strangers, within
 from wordpipe.search.lexical.postings import Postings, QueryTerms, Terms, read_only
-from wordpipe.search.lexical.spelling import Speller, WordTable
+from wordpipe.search.lexical.spelling import Speller, WordTable, is_sure
 from wordpipe.search.settings import LexicalSettings
 from wordpipe.search.vectors.knn import MayCompile
 
@@ -30,6 +30,7 @@ _COMMON_TERMS = 64  # of which an open index also remembers the count in each te
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts
 _PREFIXES = 64  # beginnings whose terms are remembered
 _NAMES = 1_000  # terms that are looked at for signs in them
+_RARE, _FREQUENT = 2, 50  # texts of a word that is perhaps misspelt, and times as many of the word that was perhaps meant
 _SUGGESTED = 5  # words of a query for which others are looked up
 
 
@@ -227,6 +228,26 @@ class WordLookup(MayCompile):
             if n_texts >= max(2, rarer / 2):
                 most = written[int(self.words.counts[written].argmax())]
                 yield one, other, self.words.words[most].decode(), n_texts
+
+    def rare_beside(self, words: Iterable[str]) -> Iterator[tuple[str, int, str, int]]:
+        """Yield of the words of a question that very few texts have, and one slip makes of a frequent word, both with their texts.
+
+        A misspelt word may stand in a text by chance: it is searched for as it is written, and the other word is offered.
+
+        Args:
+            words: as written.
+        """
+        for word in dict.fromkeys(words):
+            number, exact = self._number_of(self.analyser.stem(word)), self.analyser.exact(word)
+            if number < 0 or not word.isalpha() or (n_texts := int(self._texts_of(np.array([number]))[0])) > _RARE:
+                continue
+            for other in self.speller.near(exact):
+                near = self._number_of(self.analyser.stem(other))
+                if near in (-1, number) or not is_sure(folded(exact), folded(other)):
+                    continue
+                if (n_near := int(self._texts_of(np.array([near]))[0])) >= _FREQUENT * n_texts:
+                    yield word, n_texts, other, n_near
+                    break
 
     def _differs_by_end(self, at: int, joined: str) -> bool:
         """True if a word of the texts is a given one, or has one letter more or less at its end."""

@@ -171,6 +171,10 @@ class AskedRows:
                 f"{one} {other} is also written as one word: {counted(n, 'texts')} have {joined}"
                 for one, other, joined, n in self.lexical.as_one_word(words.split())
             ]
+            remarks += [
+                f"{word} is in only {counted(n, 'texts')}: {counted(n_near, 'texts')} have {other}"
+                for word, n, other, n_near in self.lexical.rare_beside(one for one in words.split() if one.lower() not in kept)
+            ]
         remarks += about_names
         little = (
             "" if question.clause or prefixes or options.sort or options.mode == "dense" else self._about_small(words)

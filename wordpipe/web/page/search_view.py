@@ -62,8 +62,10 @@ _MIXES = [
 ]
 _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
-_JOINED = re.compile(r"(?P<before>(?P<words>\S+ \S+) is also written as one word: .* have )(?P<word>\S+)\.")
-"""The remark on two words that texts write as one; as in main.js."""
+_OTHER = re.compile(
+    r"(?P<before>(?P<words>\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(?P<word>\S+)\."
+)
+"""The remark on two words that texts write as one, or on a rare word beside a frequent one; as in main.js."""
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -322,16 +324,16 @@ def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
     """Return a remark of the search view with a link in the place of the parameter that takes a question as it is typed."""
     before, parameter, after = on_page(remark).partition("exact=1")
     link = tag("a", "a plain search", href=url(**{**kept, "exact": "1"})) if parameter else None
-    if joined := _JOINED.fullmatch(remark):
-        before, after = joined["before"], "."
-        link = tag("a", tag("bdi", joined["word"]), href=url(**{**kept, "q": _with_joined(str(kept["q"]), joined)}))
+    if other := _OTHER.fullmatch(remark):
+        before, after = other["before"], "."
+        link = tag("a", tag("bdi", other["word"]), href=url(**{**kept, "q": _with_other(str(kept["q"]), other)}))
     return [tag("bdi", before), link, tag("bdi", after) if after else None]
 
 
-def _with_joined(question: str, joined: re.Match[str]) -> str:
-    """Return a question of the search view with two words as the one word of a remark; that word if they are not there."""
-    found = re.sub(rf"(?<!\w){re.escape(joined['words'])}(?!\w)", joined["word"], question, flags=re.IGNORECASE)
-    return found if found != question else joined["word"]
+def _with_other(question: str, other: re.Match[str]) -> str:
+    """Return a question of the search view with the other word of a remark; that word alone if the first is not there."""
+    found = re.sub(rf"(?<!\w){re.escape(other['words'])}(?!\w)", other["word"], question, flags=re.IGNORECASE)
+    return found if found != question else other["word"]
 
 
 def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mapping[str, Any]:

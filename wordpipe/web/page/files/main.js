@@ -333,15 +333,15 @@ function search(view) {
 
   // A remark, with a button in the place of the parameter that takes the question as it is typed.
   function exact(remark) {
-    const joined = remark.match(/^((\S+ \S+) is also written as one word: .* have )(\S+)$/); // as in search_view.py
-    if (joined) return [text(joined[1], 200), make("button", {type: "button", onclick: () => (change({q: withJoined(state.q, joined)}), field.focus())}, text(joined[3], 80))];
+    const other = remark.match(/^((\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(\S+)$/); // as in search_view.py
+    if (other) return [text(other[1], 200), make("button", {type: "button", onclick: () => (change({q: withOther(state.q, other)}), field.focus())}, text(other[3], 80))];
     const [before, ...after] = onPage(remark).split("exact=1");
     if (!after.length) return text(before, 200);
     return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "a plain search"), text(after.join("exact=1"), 200)];
   }
 
-  // A question with two words as the one word of a remark; that word if they are not there.
-  function withJoined(question, [, , words, word]) {
+  // A question with the other word of a remark; that word alone if the first is not there.
+  function withOther(question, [, , words, word]) {
     const found = replaced(question, words, word);
     return found === question ? word : found;
   }
