@@ -108,7 +108,7 @@ def test_answers_come_as_one_types_and_the_url_says_what_was_asked(see):
     said = page.locator(".export li").all_inner_texts()
     assert said == [
         "these 10 answers, as on the page: CSV JSON",
-        "all 10 texts with a word of the question, ordered by words alone: CSV JSON",
+        "all 10 texts with words of the question, ordered by words alone: CSV JSON",
         "all 40 texts, in the order of the page: CSV JSON",
     ]
     files = page.locator(".export").get_by_role("link", name="JSON")
@@ -472,10 +472,8 @@ def test_filters_find_what_has_no_value_and_names_without_their_marks(see, built
         assert seen.errors == []
     # how many texts have a word is said although all answers are shown
     page = see().go("/?index=records&q=salt&mix=5&k=100")
-    page.locator(
-        ".n-answers", has_text=re.compile("^40 answers .*; \\d+ texts have a word of the question$")
-    ).wait_for()
-    assert re.search(r">40 answers; \d+ texts have a word of the question<", page.request.get(page.url).text())
+    page.locator(".n-answers", has_text=re.compile("^40 answers .*; \\d+ texts have words of the question$")).wait_for()
+    assert re.search(r">40 answers; \d+ texts have words of the question<", page.request.get(page.url).text())
 
 
 @pytest.mark.oracle
@@ -1137,7 +1135,7 @@ def test_how_many_answers_there_are_is_read_out_once(see):
     assert len(told) == 1
     assert page.locator(".status").inner_text().startswith(told[0])
     assert "words and meaning; " in told[0]
-    assert told[0].endswith(" texts have a word of the question")
+    assert told[0].endswith(" texts have words of the question")
     assert page.locator("[role=status]").count() == 1
 
 

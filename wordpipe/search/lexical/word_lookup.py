@@ -30,7 +30,10 @@ _COMMON_TERMS = 64  # of which an open index also remembers the count in each te
 _BEGUN = 200  # terms that an unfinished word stands for: those of most texts
 _PREFIXES = 64  # beginnings whose terms are remembered
 _NAMES = 1_000  # terms that are looked at for signs in them
-_RARE, _FREQUENT = 2, 50  # texts of a word that is perhaps misspelt, and times as many of the word that was perhaps meant
+_RARE, _FREQUENT = (
+    2,
+    50,
+)  # texts of a word that is perhaps misspelt, and times as many of the word that was perhaps meant
 _SUGGESTED = 5  # words of a query for which others are looked up
 
 
@@ -230,7 +233,7 @@ class WordLookup(MayCompile):
                 yield one, other, self.words.words[most].decode(), n_texts
 
     def rare_beside(self, words: Iterable[str]) -> Iterator[tuple[str, int, str, int]]:
-        """Yield of the words of a question that very few texts have, and one slip makes of a frequent word, both with their texts.
+        """Yield the words of a question that very few texts have, and frequent words one slip away; both with their texts.
 
         A misspelt word may stand in a text by chance: it is searched for as it is written, and the other word is offered.
 

@@ -218,13 +218,14 @@ class CsvAnswers:
         opened: what was asked.
         titled: whether the first column is the query.
         explained: whether the last column is the explanation of the score, as JSON.
-        linked: whether a column has the link of a hit.
+        linked: whether it is a table for people: a column has the link of a hit, the last one the address of the list, and
+            the values of a list have commas between them.
     """
 
     def __init__(
         self, opened: OpenArtifact, *, titled: bool = False, explained: bool = False, linked: bool = False
     ) -> None:
-        self._titled, self._explained = titled, explained
+        self._titled, self._explained, self._linked = titled, explained, linked
         parts: list[OpenArtifact] = getattr(opened, "parts", [opened])
         columns = [column for part in parts for column in read_schema(part.artifact, part.kind)]
         is_texts = any(column.name == "doc_id" for column in columns)
@@ -235,7 +236,7 @@ class CsvAnswers:
         ]
         names = [*dict.fromkeys(user_name(one) for one in columns if not is_ours(one))] if is_texts else []
         self._fields = {name: name for name in names}
-        taken = {"query", "explain", *self._own}
+        taken = {"query", "explain", "list", *self._own}
         for name in names:
             while self._fields[name] in taken:
                 self._fields[name] = f"metadata.{self._fields[name]}"
@@ -249,7 +250,7 @@ class CsvAnswers:
     @property
     def _names(self) -> list[str]:
         names = [*(["query"] if self._titled else []), *self._own, *self._fields.values()]
-        return [*names, *(["explain"] if self._explained else [])]
+        return [*names, *(["list"] if self._linked else []), *(["explain"] if self._explained else [])]
 
     def filled(self, answers: Iterable[tuple[str, Iterable[Mapping[str, Any]]]]) -> str:
         """Return the whole table of queries with their hits, without the columns that are empty in all rows."""
@@ -268,6 +269,8 @@ class CsvAnswers:
         own = {**hit, "score": score, "place": place_of_hit(hit)}
         metadata = hit.get("metadata") or {}
         values = [own.get(name) for name in self._own] + [metadata.get(name) for name in self._fields]
+        if self._linked:
+            values = [", ".join(map(str, one)) if isinstance(one, list) else one for one in (*values, hit.get("list"))]
         return [*([query] if self._titled else []), *values, *([hit.get("explain")] if self._explained else [])]
 
 

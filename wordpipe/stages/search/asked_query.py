@@ -173,7 +173,9 @@ class AskedRows:
             ]
             remarks += [
                 f"{word} is in only {counted(n, 'texts')}: {counted(n_near, 'texts')} have {other}"
-                for word, n, other, n_near in self.lexical.rare_beside(one for one in words.split() if one.lower() not in kept)
+                for word, n, other, n_near in self.lexical.rare_beside(
+                    one for one in words.split() if one.lower() not in kept
+                )
             ]
         remarks += about_names
         little = (

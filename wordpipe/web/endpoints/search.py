@@ -264,7 +264,7 @@ class Search(WithTable):
         if self.format == "lines":
             return lines_reply({"query": one.query} | hit for one in results for hit in one.hits)
         if self.format == "spreadsheet":
-            return _spreadsheet(at, results, page, titled=True)
+            return _spreadsheet(at, results, page, self.base, titled=True)
         table = CsvAnswers(at.opened, titled=True, explained=self.options.explain)
         return csv_reply(table.header + "".join(table.lines(one.query, one.hits) for one in results))
 
@@ -366,7 +366,7 @@ class Found:
         """Return the hits of a search as JSON lines, as a table, or as one object, which has links to texts if asked for."""
         result = self.result
         if form == "spreadsheet":
-            return _spreadsheet(at, [result], page)
+            return _spreadsheet(at, [result], page, base)
         if form == "lines":
             return lines_reply(({"query": result.query} | hit for hit in result.hits), _remarks_header(result))
         if form == "csv":
@@ -386,10 +386,10 @@ class Found:
         }  # fmt: skip
 
 
-def _spreadsheet(at: At, results: Sequence[QueryResult], page: str, *, titled: bool = False) -> Response:
-    """Return the hits of searches as a table for people, with a link to each text."""
-    table = CsvAnswers(at.opened, titled=titled, linked=True)
-    rows = ((one.query, with_short_sources(_linked(at, one.hits, page))) for one in results)
+def _spreadsheet(at: At, results: Sequence[QueryResult], page: str, base: str, *, titled: bool = False) -> Response:
+    """Return the hits of searches as a table for people, with a link to each text, and to the list."""
+    table, own = CsvAnswers(at.opened, titled=titled, linked=True), {"list": origin_of(page, base).get("page", "")}
+    rows = ((one.query, with_short_sources(hit | own for hit in _linked(at, one.hits, page))) for one in results)
     return csv_reply(BYTE_ORDER_MARK + table.filled(rows))
 
 

@@ -39,6 +39,9 @@ _PLAIN = re.compile(r"\w+( \w+)*")  # a value for an example
 _MAX_CHOSEN = 64  # values of filters in a URL
 _BAR, _LOWEST_BAR = 100, 6  # height of the tallest bar of a range, and of the lowest
 
+_COMPARED = (("<=", " to "), (">=", " from "), ("!=", " not "), ("<>", " not "), ("<", " under "), (">", " over "))
+"""Comparisons of a condition, as the name of a file says them; as in state.js."""
+
 Chosen = list[tuple[str, Any]]
 
 
@@ -128,9 +131,11 @@ def lacks_some(column: Mapping[str, Any], total: int) -> bool:
 def chosen_name(chosen: Chosen, where: str) -> str:
     """Return what is chosen in the search view, and its condition, for the name of a file.
 
-    >>> chosen_name([("lang", "de"), ("year", (1990, None)), ("kind", None)], "")
-    'de 1990 to  no value '
+    >>> chosen_name([("lang", "de"), ("year", (1990, None)), ("kind", None)], ""), chosen_name([], "kb<5 and not a!=2")
+    ('de 1990 to  no value ', 'kb under 5 and not a not 2')
     """
+    for sign, words in _COMPARED:
+        where = where.replace(sign, words)
     ends = [["" if end is None else str(end) for end in _ends(value)] for _, value in chosen]
     said = [
         " to ".join(own) or (NO_VALUE if value is None else str(value))
@@ -166,7 +171,7 @@ def weighed(params: Mapping[str, str]) -> dict[str, str]:
 def liked_of(params: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of `/similar` for the search view's address; none of another search."""
     liked = {name: params[f"similar{end}"] for name, end in (("id", "_id"), ("row", "")) if params.get(f"similar{end}")}
-    return dict([*liked.items()][:1]) | ({"per_document": "1"} if liked and params.get("docs") == "1" else {})
+    return dict([*liked.items()][:1]) | ({"per_document": "1"} if liked else {})
 
 
 def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping[str, str]) -> Markup:

@@ -40,6 +40,7 @@ from wordpipe.web.page.parts import (
     Inner,
     Markup,
     artifact_choice,
+    cut_words,
     distinct_names,
     hidden,
     names_of,
@@ -70,6 +71,7 @@ _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _LONGEST = 2_000  # characters of an address that the server reads
+_BEGINNING = 160  # characters of the text that others are similar to
 _COMPARED = 4_000  # characters of a text
 
 
@@ -169,6 +171,10 @@ async def _hits(
     path, liked = "/search", params.get("similar_id") or params.get("similar")
     if liked:
         path, mix = "/similar", liked_of(params)
+        _, like = await ask(
+            "/text",
+            {"index": index, "length": str(_BEGINNING + 1)} | {one: mix[one] for one in ("id", "row") if one in mix},
+        )
     else:
         mix = {"passage": str(room_of(params)), **question_of(params)}
     status, found = await ask(path, {**given, **mix})
@@ -211,7 +217,7 @@ async def _hits(
     if matches > n and is_list:
         said = f"{n} of {matches:,} answers"
     elif matches and not is_list:  # with vectors every row has a score
-        said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} a word of the question"
+        said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} words of the question"
     given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"}
     kinds = _files(
         given,
@@ -223,7 +229,7 @@ async def _hits(
         is_narrow=any(narrowed.values()),
     )
     own, on = (
-        f"like {liked}" if liked else asked,
+        f"like {_name_of(like, liked)}" if liked else asked,
         chosen_name(chosen, params.get("where", "")),
     )
     by = f"by {params['sort']}" if params.get("sort") and not liked else ""
@@ -248,14 +254,16 @@ async def _hits(
         more = tag(
             "p", tag("a", "more answers", href=url(**kept, k=min(most, n + K)) + f"#answer-{n + 1}", class_="more")
         )
-    like = None
     if liked:
-        which = {name: str(value) for name, value in mix.items() if name in ("id", "row")}
-        _, one = await ask("/text", {"index": index, "length": "60"} | which)
-        like = _similar_to(str(one.get("title") or one.get("text") or liked), kept)
         said += ", only texts that fit the filters" if any(narrowed.values()) else ""
     dots = tag("p", DOTS, class_="hint dots") if largest else None
-    return [tag("div", like, said, take, class_="status"), notes, tag("ol", rows, class_="hits"), more, dots]
+    return [
+        tag("div", _similar_to(like, liked, kept) if liked else None, said, take, class_="status"),
+        notes,
+        tag("ol", rows, class_="hits"),
+        more,
+        dots,
+    ]
 
 
 def _files(
@@ -280,21 +288,33 @@ def _files(
         return [*these, (f"{cut_to} answers", cut_to, all_of_these)]
     onward = "this list and further answers" if "q" in given else "the most similar texts"
     nearest = (f"all {total:,} texts, in the order of the page", f"all {total}")
-    nearest = nearest if is_all else (f"{onward} in the order of the page, {most:,} at most", f"{most} at most")
+    nearest = nearest if is_all else (f"{onward} in the order of the page, {most:,} at most", f"up to {most}")
     files = [(*nearest, all_of_these)]
     if matches:
         by_words = {**all_of_these, "mode": "lexical", "weight": None}
         files.insert(
-            0, (f"{cut_to} texts with a word of the question, ordered by words alone", f"{cut_to} by words", by_words)
+            0, (f"{cut_to} texts with words of the question, ordered by words alone", f"{cut_to} by words", by_words)
         )
     return [*these, *files]
 
 
-def _similar_to(liked: str, kept: Mapping[str, Any]) -> Markup:
+def _name_of(text: Mapping[str, Any], liked: str) -> str:
+    """Return what the text is called to which rows of the search view are similar; an unknown one as the address says."""
+    return str(text.get("title") or text.get("text") or liked)
+
+
+def _similar_to(text: Mapping[str, Any], liked: str, kept: Mapping[str, Any]) -> Markup:
     """Return what the rows of the search view are similar to, with a link back to the question, or to the search."""
+    begun = cut_words(str(text["text"]), _BEGINNING) if text.get("title") and text.get("text") else None
     to = url(**{**kept, "similar": None, "similar_id": None})
     said = f"back to the {'question' if kept['q'] else 'search'}"
-    return tag("div", tag("h2", "Similar to ", tag("bdi", cut(liked))), tag("a", f"← {said}", href=to), class_="like")
+    return tag(
+        "div",
+        tag("h2", "Similar to ", tag("bdi", cut(_name_of(text, liked)))),
+        begun and tag("p", tag("bdi", begun), class_="hint"),
+        tag("a", f"← {said}", href=to),
+        class_="like",
+    )
 
 
 def _file_name(asked: str, narrowed: str, kind: str, order: str) -> str:
@@ -430,7 +450,14 @@ def _form(
     orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool,
 ) -> Markup:  # fmt: skip
     """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples."""
-    typed = [tag("code", '"two words"'), " keeps words together, ", tag("code", "-word"), " leaves a word out"]
+    typed = [
+        tag("code", '"two words"'),
+        " keeps words together, ",
+        tag("code", "+word"),
+        " must be there, ",
+        tag("code", "-word"),
+        " must not",
+    ]
     if of_field := typed_example_of(columns):
         typed += [", ", tag("code", tag("bdi", of_field)), " narrows by a field"]
     field = tag(

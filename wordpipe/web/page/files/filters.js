@@ -33,7 +33,7 @@ export function drawFilters(node, found, state, act) {
   const known = found.columns.filter((one) => !OURS.has(one.name)).sort((a, b) => (a.name === "source") - (b.name === "source"));
   const groups = known.map((column) => drawField(column, found.total, state, act)).filter(Boolean);
   if (!groups.length && !typed) return node.replaceChildren();
-  const chosen = state.f.length;
+  const chosen = state.f.length + (state.where.trim() ? 1 : 0);
   const drawn = make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
     make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
     groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, toShow(found, state)));
@@ -74,7 +74,7 @@ const rangeOf = (name, state) => state.f.find(([one, value]) => one === name && 
 function toShow({rows, among}, state) {
   const n = rows.toLocaleString("en"), isList = !state.q.trim() || (state.mix === "0" && among === "matches");
   if (state.similar || (!isList && among !== "matches")) return "show answers";
-  return isList ? `show ${n} ${rows === 1 ? "answer" : "answers"}` : `show answers · ${n} with a word of the question`;
+  return isList ? `show ${n} ${rows === 1 ? "answer" : "answers"}` : `show answers · ${n} with words of the question`;
 }
 
 // Where the filters stand above the answers: fold them.

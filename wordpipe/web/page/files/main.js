@@ -1,6 +1,6 @@
 // The page as one uses it: asks while one types, drops answers that came too late, keeps what is asked in the URL.
 import {goBack, opened, rememberList, rememberOpened} from "./back.js";
-import {copy, get, onPage, make, problem, text, distinctNames} from "./dom.js";
+import {copy, cutWords, get, onPage, make, problem, text, distinctNames} from "./dom.js";
 import {drawChips, drawFilters, VALUES} from "./filters.js";
 import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
@@ -10,6 +10,7 @@ import {ahead, exported, facets, fileName, isRange, isWord, K, likeOf, PASSAGE, 
 import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
+const BEGINNING = 160; // characters of the text that others are similar to
 const EXPLAINED = 100; // answers that the server explains at once
 const SETTLED = 2000; // milliseconds without a key after which a question is one to come back to
 const FINISHED = 1000; // after which its last word is whole, if any text has it
@@ -43,7 +44,7 @@ function search(view) {
   const status = make("div", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
   let state = ordered({...read(location.search), index: served});
-  let giveUp = new AbortController(), number = 0, title = "", titled = ""; // title: of the text that is called so in the state
+  let giveUp = new AbortController(), number = 0, liked = {}, titled = ""; // liked: the text that is called so in the state
   let timer = 0, isNew = false, settled = true, settling = 0, finishing = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
   const fold = foldOptions(form);
@@ -117,9 +118,9 @@ function search(view) {
         return mine === number && keepFocus(rest);
       }
       const [path, params] = request(asked);
-      const liked = asked.similar && titled !== asked.similar ? get("./text", {index: asked.index, row: params.row, id: params.id, length: 60}, signal).catch(() => null) : null;
+      const like = asked.similar && titled !== asked.similar ? get("./text", {index: asked.index, row: params.row, id: params.id, length: BEGINNING + 1}, signal).catch(() => null) : null;
       const found = await get(path, params, signal);
-      if (liked) [titled, title] = [asked.similar, nameOf(await liked)];
+      if (like) [titled, liked] = [asked.similar, (await like) ?? {}];
       if (mine !== number) return;
       name();
       keepFocus(() => draw(found, asked, path, params));
@@ -216,7 +217,7 @@ function search(view) {
   }
 
   const nameOf = (hit) => hit?.title || (hit?.text ?? "").slice(0, 60);
-  const likedName = () => (titled === state.similar && title) || (/^[0-9]+$/.test(state.similar) ? `row ${state.similar}` : state.similar.replace(/^id /, ""));
+  const likedName = () => (titled === state.similar && nameOf(liked)) || (/^[0-9]+$/.test(state.similar) ? `row ${state.similar}` : state.similar.replace(/^id /, ""));
 
   function rest() {
     results.replaceChildren(welcome.cloneNode(true));
@@ -247,13 +248,13 @@ function search(view) {
       similar: (hit) => {
         history.replaceState({opened: `answer-${hit.rank}`}, ""); // to which Back returns
         if (hit.index && hit.index !== state.index) return location.assign(url({...state, similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
-        [titled, title] = [likeOf(hit), nameOf(hit)];
+        [titled, liked] = [likeOf(hit), hit];
         change({similar: likeOf(hit)}); // the question stays, for the way back
         scrollTo(0, 0);
       },
     };
     status.replaceChildren(
-      asked.similar ? make("div", {class: "like"}, make("h2", {}, "Similar to ", text(likedName(), 80)), make("button", {type: "button", onclick: () => (change({similar: ""}), field.focus())}, `← back to the ${asked.q.trim() ? "question" : "search"}`)) : "",
+      asked.similar ? make("div", {class: "like"}, make("h2", {}, "Similar to ", text(likedName(), 80)), liked.title && liked.text ? make("p", {class: "hint"}, text(cutWords(liked.text, BEGINNING))) : null, make("button", {type: "button", onclick: () => (change({similar: ""}), field.focus())}, `← back to the ${asked.q.trim() ? "question" : "search"}`)) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
       ...(found.hits.length ? [make("span", {class: "take"}, " · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link())] : []),
     );
@@ -299,7 +300,7 @@ function search(view) {
     if (list > n) return `${n} of ${list.toLocaleString("en")} answers${how}`;
     const fit = asked.similar && (asked.f.length || asked.where.trim()) ? ", only texts that fit the filters" : "";
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} a word of the question` : `${said}${how}${fit}`;
+    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} words of the question` : `${said}${how}${fit}`;
   }
 
   // A button that copies the address of this view, which has the question, the filters and the order.
@@ -308,18 +309,18 @@ function search(view) {
     return button;
   }
 
-  // Files of what is shown, if the others have more, and of all that is listed, or of the texts that have a word of the question, and of the nearest ones: what is in each, and its two forms.
+  // Files of what is shown, if the others have more, and of all that is listed, or of the texts that have words of the question, and of the nearest ones: what is in each, and its two forms.
   function exportsOf(found, facts, asked, path, shown) {
     const n = found.hits.length, params = {...shown, k: most};
     const all = counted(facts, asked), isList = listed(found, facts, asked) > 0, cut = all > most ? `the first ${most.toLocaleString("en")} of ${all.toLocaleString("en")}` : `all ${all.toLocaleString("en")}`;
     const total = facts?.total ?? Infinity, isNarrow = asked.f.length || asked.where.trim();
     const whole = total <= most && !isNarrow ? `all ${total.toLocaleString("en")} texts, in the order of the page` : "";
     const onward = `${asked.similar ? "the most similar texts" : "this list and further answers"} in the order of the page, ${most.toLocaleString("en")} at most`;
-    const nearest = [whole || onward, whole ? `all ${total}` : `${most} at most`, params];
+    const nearest = [whole || onward, whole ? `all ${total}` : `up to ${most}`, params];
     const kinds = isList ? [[`${cut} answers`, cut, params]] : [nearest];
     const these = n === (isList ? Math.min(all, most) : whole ? total : most) ? [] : [[n > 1 ? `these ${n.toLocaleString("en")} answers, as on the page` : "this answer", `${n} shown`, shown]];
-    if (all && !isList) kinds.unshift([`${cut} texts with a word of the question, ordered by words alone`, `${cut} by words`, {...params, mode: "lexical", weight: ""}]);
-    return [...these, ...kinds].map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, form), download: fileName(asked, kind, form)}, form.toUpperCase())])));
+    if (all && !isList) kinds.unshift([`${cut} texts with words of the question, ordered by words alone`, `${cut} by words`, {...params, mode: "lexical", weight: ""}]);
+    return [...these, ...kinds].map(([said, kind, given]) => make("li", {}, `${said}: `, ["csv", "json"].map((form) => [" ", make("a", {href: exported(path, given, form), download: fileName(asked, likedName(), kind, form)}, form.toUpperCase())])));
   }
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.

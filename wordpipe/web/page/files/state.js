@@ -55,7 +55,7 @@ export function url(state, only) {
 // The endpoint and the parameters that answer a state.
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
-  const like = {...params, per_document: state.docs ? 1 : ""};
+  const like = {...params, per_document: 1}; // else most are of its own document
   if (state.similar.startsWith(ID)) return ["./similar", {...like, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...like, row: state.similar}];
   return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: state.whole ? WHOLE : PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
@@ -73,11 +73,13 @@ export function exported(path, params, form) {
   return `${path}?${new URLSearchParams(given)}`;
 }
 
-// The name of that file: what is asked, the chosen values, which answers, the order, and the day.
-export function fileName(state, kind, form) {
-  const asked = state.similar ? `like ${state.similar}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
-  const narrowed = [...state.f.map(([, value]) => (isRange(value) ? value.map((end) => end ?? "").join(" to ") : value ?? "no value")), state.where].join(" "), order = state.sort && !state.similar ? `by ${state.sort}` : "";
-  const parts = [asked, narrowed, kind.replace(/(\d),(?=\d)/g, "$1"), order, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
+const COMPARED = {"<=": " to ", ">=": " from ", "!=": " not ", "<>": " not ", "<": " under ", ">": " over "}; // as in filters_view.py
+
+// The name of that file: what is asked, or the text that others are like, the chosen values, which answers, the order, and the day.
+export function fileName(state, liked, kind, form) {
+  const asked = state.similar ? `like ${liked}` : state.q, day = new Date(), two = (n) => String(n).padStart(2, "0");
+  const narrowed = [...state.f.map(([, value]) => (isRange(value) ? value.map((end) => end ?? "").join(" to ") : value ?? "no value")), state.where.replace(/[<>!]=|<>|[<>]/g, (sign) => COMPARED[sign])].join(" "), order = state.sort && !state.similar ? `by ${state.sort}` : "";
+  const parts = [asked, narrowed, state.docs && !state.similar ? "one per document" : "", kind.replace(/(\d),(?=\d)/g, "$1"), order, `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`];
   return `${parts.map((one) => one.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60).replace(/^-+|-+$/g, "")).filter(Boolean).join("_")}.${form}`;
 }
 
