@@ -178,8 +178,18 @@ def test_a_method_that_there_is_not(client):
 
 
 def test_a_table_for_people_opens_rightly_and_leads_to_the_texts(serving, tmp_path):
-    rows = [{"id": f"n/{n}", "text": f"Salz für den Käse {n}", "size": n, "none": "", "url": f"u{n}"} for n in range(3)]
-    corpus = wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=["size", "none", "url"])
+    rows = [
+        {
+            "id": f"n/{n}",
+            "text": f"Salz für den Käse {n}",
+            "size": n,
+            "none": "",
+            "url": f"u{n}",
+            "tags": ["käse", "salz"],
+        }
+        for n in range(3)
+    ]
+    corpus = wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=["size", "none", "url", "tags"])
     index = wordpipe.index(corpus, output=tmp_path / "notes").path
     asked = {"q": "salz", "format": "spreadsheet"}
     reply = serving(index).get("/search", params=asked)
@@ -195,13 +205,15 @@ def test_a_table_for_people_opens_rightly_and_leads_to_the_texts(serving, tmp_pa
         "link",
         "size",
         "url",
+        "tags",
     ]  # no title, and nothing in `none`
     assert {one["text"] for one in table} == {one["text"] for one in rows}
+    assert {one["tags"] for one in table} == {"käse, salz"}
     own = {f"http://127.0.0.1:8000/text/n%2F{n}?row={n}&index=notes" for n in range(3)}
     assert {one["link"] for one in table} == own
     # programs get the table as it is
     plain = serving(index).get("/search", params=asked | {"format": "csv"}).content
-    assert plain.startswith(b"rank,score,id,title,text,place,size,none,url\r\n")
+    assert plain.startswith(b"rank,score,id,title,text,place,size,none,url,tags\r\n")
     # a proxy has another address, which must be of the host that was asked
     client = serving(index)
     for base, root in (
@@ -211,6 +223,10 @@ def test_a_table_for_people_opens_rightly_and_leads_to_the_texts(serving, tmp_pa
         text = client.get("/search", params=asked | {"base": base}).text
         assert (root + "text/n%2F0?") in text, base
         assert "evil" not in text
+    text = client.get("/search", params=asked | {"base": "http://127.0.0.1:8000/?q=salz&where=size+%3C+9"}).text
+    with_list = [*csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))]
+    assert [*with_list[0]][-1] == "list"
+    assert {one["list"] for one in with_list} == {"http://127.0.0.1:8000/?q=salz&where=size+%3C+9"}
     linked = serving(index, link="https://notes.example.org/{url}").get("/search", params=asked).text
     assert "https://notes.example.org/u1" in linked
     assert "/text/" not in linked
