@@ -232,7 +232,8 @@ def test_the_page_of_a_text_leads_on_in_its_document(notes):
     links = links_of(page)
     rows = notes.get("/text", params={"index": "salt", "row": 1}).json()
     for name, kind in (("before", "prev"), ("after", "next")):
-        assert (f"row={rows[name]}&" in links.get(kind, "")) == (rows[name] is not None)
+        there = rows[name] if rows[name] is not None else rows[f"document_{name}"]
+        assert (f"row={there}&" in links.get(kind, "")) == (there is not None)
     assert "read" in get(notes, index="salt", q="barrel").text
 
 
@@ -250,15 +251,53 @@ def test_the_page_of_a_text_keeps_filters_and_order_for_the_way_back_and_says_wh
     (back,) = page.all("a", **{"class": "back"})
     assert page.all("a", rel="next")
     assert page.all("a", rel="prev")
-    for one in [back, *page.all("a", rel="next"), *page.all("a", rel="prev"), *page.all("a", rel="bookmark")]:
+    for one in [back, *page.all("a", rel="next"), *page.all("a", rel="prev")]:
         given = dict(parse_qsl(one["href"].partition("?")[2]))
         assert given | kept == given
+    own, plain = (
+        dict(parse_qsl(one["href"].partition("?")[2]))
+        for one in [*page.all("a", rel="bookmark"), *page.all("a", **{"class": "plain"})]
+    )
+    assert (own["q"], {*own} - {*plain}, {*own} & {*kept}) == ("salt", {"q"}, set())  # of the list nothing stays
     led = [page.text.partition(label)[2] for label in ("← previous text", "next text →")]
     assert [one.startswith(f"Salt of the sea fills barrel {n} ") for one, n in zip(led, (0, 2), strict=True)] == [
         True
     ] * 2
     assert "barrel 3" not in page.text
     assert "text 2 of 6 · to the beginning · whole document" in page.text
+
+
+def test_a_document_leads_to_those_beside_it(serving, tmp_path):
+    texts = [f"Salt of the sea fills barrel {n}. Rope of the ship is dry." for n in range(3)]
+    rows = [{"title": f"Title {n}", "text": text, "tags": ["salt", "sea"], "n": n} for n, text in enumerate(texts)]
+    corpus = wordpipe.ingest(rows, output=tmp_path / "corpus", metadata=["tags", "n"], valid=0)
+    wordpipe.index(corpus, output=tmp_path / "sentences", unit="sentence", language="english")
+    wordpipe.index(corpus, output=tmp_path / "records", unit="document", language="english")
+    client = serving(tmp_path / "sentences", tmp_path / "records", page=PAGE)
+
+    def page(index, row, **more):
+        asked = {"index": index, "row": row, "q": "salt", **more}
+        return Parsed(client.get("/text/", params=asked).text)
+
+    last = page("sentences", 3)
+    assert "text 2 of 2" in last.text
+    assert "next document →Title 2" in last.text
+    assert "row=4&" in links_of(last)["next"]
+    begin = page("sentences", 2)
+    assert "← previous documentTitle 0" in begin.text
+    assert "row=0&" in links_of(begin)["prev"]
+    whole = page("sentences", 3, whole=1)
+    assert all("whole=1" in links_of(whole)[kind] for kind in ("prev", "next"))
+    assert len(whole.all("a", **{"class": "back"})) == 2
+    alone = page("records", 1)
+    assert ("row=0&" in links_of(alone)["prev"], "row=2&" in links_of(alone)["next"]) == (True, True)
+    assert "prev" not in links_of(page("records", 0))
+    # words of the question are marked in fields, too
+    assert "2 marked words, 1 in the fields" in alone.text
+    assert [mark["id"] for mark in alone.all("mark")] == ["mark-1", "mark-2"]
+    assert "n 1" in alone.text
+    said = client.get("/text", params={"index": "records", "row": 1, "q": "salt"}).json()
+    assert said["field_pieces"] == {"tags": [["salt", True], [", sea", False]]}
 
 
 def test_a_document_is_shown_as_one_page(serving, tmp_path):
@@ -276,7 +315,7 @@ def test_a_document_is_shown_as_one_page(serving, tmp_path):
     assert {"path=2"} <= {
         part for link in alone.all("a", rel="next") for part in link["href"].split("&")
     }  # the way stays
-    (to,) = [link["href"] for link in alone.all("a") if "whole=1" in link.get("href", "")]
+    (to,) = {link["href"] for link in alone.all("a") if "whole=1" in link.get("href", "")}
     assert to.endswith("#text-3")
     reply = client.get(to.partition("#")[0].removeprefix(".."))
     whole = Parsed(reply.text)

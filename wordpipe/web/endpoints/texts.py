@@ -50,13 +50,15 @@ PIECES: Schema = listing({"type": "array", "items": {"type": ["string", "boolean
 _TEXT = Answer("Text", fields(
     {
         "index": TEXT, "digest": TEXT, "row": WHOLE, "text": TEXT, "start": WHOLE, "characters": WHOLE, "next": maybe(WHOLE),
-        "before": maybe(WHOLE), "after": maybe(WHOLE), "first": WHOLE, "last": WHOLE,
+        "before": maybe(WHOLE), "after": maybe(WHOLE), "first": WHOLE, "last": WHOLE, "document_before": maybe(WHOLE),
+        "document_after": maybe(WHOLE),
     },
     {
         "id": ANY, "doc_id": TEXT, "sentence_id": WHOLE, "title": maybe(TEXT), "source": TEXT, "line": WHOLE,
         "passage_line": WHOLE, "anchor": maybe(TEXT), "place": TEXT, "split": TEXT, "metadata": MAP, "code": FLAG,
         "pieces": PIECES, "passage": fields({"start": WHOLE, "stop": WHOLE}), "link": TEXT,
-        "title_pieces": PIECES, "texts": listing(fields({"row": WHOLE, "text": TEXT}, {"pieces": PIECES})),
+        "title_pieces": PIECES, "field_pieces": {"type": "object", "additionalProperties": PIECES},
+        "texts": listing(fields({"row": WHOLE, "text": TEXT}, {"pieces": PIECES})),
     },
     closed=False,
 ))  # fmt: skip
@@ -202,12 +204,21 @@ class TextOf(OfOneRow):
 
 
 def _marked(finder: PassageFinder, text: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a text and its title in pieces, the words of a query marked, and where the best passage of the text is."""
+    """Return a text, its title and fields in pieces, the words of a query marked, and where the text's best passage is."""
     best, line, title = finder.passage(text, _PASSAGE), finder.line_of(row), str(row.get("title") or "")
     found: dict[str, Any] = {"pieces": pieces_of(text, finder.marks(text))}
     found |= {"title_pieces": pieces_of(title, finder.marks(title))} if title else {}
+    fields = {name: _as_text(value) for name, value in (row.get("metadata") or {}).items()}
+    pieces = {name: pieces_of(value, own) for name, value in fields.items() if (own := finder.marks(value))}
+    found |= {"field_pieces": pieces} if pieces else {}
     found |= {"passage": {"start": best.start, "stop": best.stop}} if best.marks else {}
     return found | ({} if line is None else {"passage_line": line})
+
+
+def _as_text(value: Any) -> str:
+    """Return a field of a text, or those of a list, as a text; empty where it is none."""
+    several = value if isinstance(value, list) else [value]
+    return ", ".join(several) if all(isinstance(one, str) for one in several) else ""
 
 
 def _texts(
@@ -265,11 +276,21 @@ def _part(text: str, asked: TextOf) -> dict[str, Any]:
 
 
 def _beside(opened: OpenTextIndex, row: int) -> dict[str, int | None]:
-    """Return the rows before and after a row in its document, None where it begins or ends, and its first and last row."""
+    """Return the rows beside a row in its document, the document's first and last row, and the first ones of those beside it.
+
+    None stands where the document, or the index, begins or ends.
+    """
+    first, last = _ends(opened, row)
+    return {
+        "before": row - 1 if row > first else None, "after": row + 1 if row < last else None, "first": first, "last": last,
+        "document_before": _ends(opened, first - 1)[0] if first else None,
+        "document_after": last + 1 if last + 1 < len(opened) else None,
+    }  # fmt: skip
+
+
+def _ends(opened: OpenTextIndex, row: int) -> tuple[int, int]:
+    """Return the first and the last row of the document of a row."""
     is_other = opened.documents != opened.documents[row]
     others_before, others_after = np.flatnonzero(is_other[:row]), np.flatnonzero(is_other[row:])
     first = int(others_before[-1]) + 1 if len(others_before) else 0
-    last = row + int(others_after[0]) - 1 if len(others_after) else len(is_other) - 1
-    return {
-        "before": row - 1 if row > first else None, "after": row + 1 if row < last else None, "first": first, "last": last,
-    }  # fmt: skip
+    return first, row + int(others_after[0]) - 1 if len(others_after) else len(is_other) - 1

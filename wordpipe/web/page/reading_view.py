@@ -36,8 +36,14 @@ _ASKED = 40  # similar rows among which these are
 _PATH = 10  # texts of a way from one to a similar one
 _BEGINNING = 160  # characters of each
 _LONGEST = 300  # characters of a value
-_LONG = 1_500  # characters of a text below which the links beside it stand again
+_LONG = 1_500  # characters of a text below which the links beside it stand again on a wide screen, too
+_KEYS = [
+    "Keys: ", tag("kbd", "n"), tag("kbd", "p"), " next or previous marked word, ", tag("kbd", "j"), tag("kbd", "k"),
+    " next or previous text, ", tag("kbd", "Esc"), " back",
+]  # fmt: skip
 _ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
+_ITEM = re.compile(r"\s|[-–—*•·+>|#]|\w{1,3}[.)]\s")  # what a line begins with that begins something
+_WRAPPED = re.compile(rf"(?!{_ITEM.pattern})(?!.*(?:\s{{3}}|\t)).{{45,100}}")  # a line of prose that was broken
 _BREAK = re.compile(
     r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
 )  # of paragraphs: empty lines, and the end of a line that is long
@@ -72,9 +78,9 @@ async def reading_view(
     here = {**way, "path": ",".join(path)}
     whole = await _whole(found, params.get("part", ""), ask, asked) if params.get("whole") == "1" else []
     beside = {
-        name: (await ask("/text", {"index": index, "row": str(found[name]), "length": str(_BEGINNING)}))[1]
-        for name in ("before", "after")
-        if found[name] is not None and not whole
+        name: (await ask("/text", {"index": index, "row": str(row_there), "length": str(_BEGINNING)}))[1]
+        for name in ("before", "after", "document_before", "document_after")
+        if (row_there := found[name]) is not None and not (whole and name in ("before", "after"))
     }
     first = found
     if record_id and row:
@@ -92,13 +98,12 @@ async def reading_view(
         entries = menu(about, {**params, "index": index}, root=root, row=found["row"])
         label, to = "← back to the map", next((href for view, _, href in entries if view == "map"), root)
     before = await _text_before(path, ask, index, asked, root, way) if path else None
-    back = tag("p", tag("a", label, href=to, class_="back"), before, class_="links")
+    back = tag("a", label, href=to, class_="back")
     ids, titled = count(1), found.get("title_pieces") or [[title, False]]
     walk = _beside(found, beside, whole, lambda row, **more: text_url({"row": row}, index, asked, root, **here, **more))
-    own = _own(
-        found, first, index, asked, root, {**way, "whole": "1" if whole else None, "part": whole and params.get("part")}
-    )
+    own = _own(found, first, index, asked, root, {"whole": "1", "part": params.get("part")} if whole else None)
     heading = tag("h1", tag("bdi", _piece(titled, 0, len(title), ids)), class_="title", dir="auto") if title else None
+    facts = _facts(found, names, ids, is_one=len(over_texts(about)) < 2)
     body = (
         tag("div", _texts(whole, found, ids), class_="text whole code" if found.get("code") else "text whole")
         if whole
@@ -108,10 +113,11 @@ async def reading_view(
         ]
     )
     shown = tag(
-        "article", back, walk, heading, _facts(found, names, is_one=len(over_texts(about)) < 2), _marked(found, whole), body,
-        walk if whole or len(found["text"]) > _LONG else None, own,
+        "article", tag("p", back, before, class_="links"), walk, heading, facts, _marked(found, whole), body,
+        tag("div", walk, class_=None if whole or len(found["text"]) > _LONG else "narrow"),
+        tag("p", back, tag("a", "to the top", href="#main"), class_="links") if whole else None, own,
         _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
-        class_="reading",
+        tag("p", _KEYS, class_="keys by-keys"), class_="reading",
     )  # fmt: skip
     return 200, title or short_place(found, names) or f"row {found['row']}", found["row"], shown
 
@@ -143,8 +149,7 @@ def _text(found: Mapping[str, Any], ids: Iterator[int]) -> list[Inner]:
     blocks = [(0, len(found["text"]))] if found.get("code") else paragraphs(found["text"])
     answer = _answering(blocks, pieces, found.get("passage"))
     shown: list[Inner] = [
-        tag("p", _piece(pieces, *block, ids), class_="answering" if place == answer else None)
-        for place, block in enumerate(blocks)
+        _paragraph(found, pieces, block, ids, is_answer=place == answer) for place, block in enumerate(blocks)
     ]
     return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
 
@@ -158,11 +163,33 @@ def _texts(texts: Sequence[Mapping[str, Any]], found: Mapping[str, Any], ids: It
         is_found = one["row"] == found["row"]
         shown.append(
             tag(
-                "div", [tag("p", _piece(pieces, *block, ids)) for block in blocks],
+                "div", [_paragraph({**found, **one}, pieces, block, ids) for block in blocks],
                 id=f"text-{one['row']}", class_="answering" if is_found else None, dir="auto",
             )
         )  # fmt: skip
     return shown
+
+
+def _paragraph(
+    found: Mapping[str, Any], pieces: Sequence[Sequence[Any]], block: tuple[int, int], ids: Iterator[int], *,
+    is_answer: bool = False,
+) -> Markup:  # fmt: skip
+    """Return a paragraph of a text with its marks; the one that answers says so, and wrapped prose can be wrapped anew."""
+    kinds = ["answering"] if is_answer else []
+    kinds += ["wrapped"] if not found.get("code") and is_wrapped(found["text"][slice(*block)]) else []
+    title = "the paragraph with most words of the question" if is_answer else None
+    return tag("p", _piece(pieces, *block, ids), class_=" ".join(kinds) or None, title=title)
+
+
+def is_wrapped(text: str) -> bool:
+    r"""True of a paragraph whose lines were broken to fit a width: no list, no verses, no table.
+
+    >>> line = "The tide rises twice a day, as the moon pulls on the sea;"
+    >>> is_wrapped(f"{line}\nso it is"), is_wrapped(f"{line}\n- {line}"), is_wrapped("Full fathom five\nthy father lies")
+    (True, False, False)
+    """
+    lines = text.split("\n")
+    return len(lines) > 1 and all(_WRAPPED.fullmatch(line) for line in lines[:-1]) and not _ITEM.match(lines[-1])
 
 
 def paragraphs(text: str) -> list[tuple[int, int]]:
@@ -193,16 +220,19 @@ def _answering(
 
 def _marked(found: Mapping[str, Any], whole: Sequence[Mapping[str, Any]]) -> Markup | None:
     """Return how many words of a text and its title are marked, with a link to the first; the script goes on to the next."""
-    n, of_title = (
+    n, of_title, of_fields = (
         sum(is_marked for one in shown for _, is_marked in one)
         for shown in (
             [one.get("pieces") or () for one in whole or [found]],
             [found.get("title_pieces") or ()],
+            (found.get("field_pieces") or {}).values(),
         )
     )
-    said = f"{n + of_title:,} marked words" + (f", {of_title} in the title" if of_title and n else "")
+    elsewhere = [f"{count} in the {where}" for count, where in ((of_title, "title"), (of_fields, "fields")) if count]
+    total = n + of_title + of_fields
+    said = f"{total:,} marked words" + "".join(f", {one}" for one in elsewhere if n or len(elsewhere) > 1)
     first = tag("a", "go to the first", href="#mark-1")
-    return tag("p", f"{said} · ", first, class_="marks hint") if n + of_title > 1 else None
+    return tag("p", f"{said} · ", first, class_="marks hint") if total > 1 else None
 
 
 def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator[int]) -> list[Inner]:
@@ -215,22 +245,23 @@ def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator
     return shown
 
 
-def _facts(found: Mapping[str, Any], names: Mapping[str, str], *, is_one: bool) -> Markup:
-    """Return where a text stands, its id and its fields, and its index where that is not the only one."""
+def _facts(found: Mapping[str, Any], names: Mapping[str, str], ids: Iterator[int], *, is_one: bool) -> Markup:
+    """Return where a text stands, its id and its fields with their marks, and its index where that is not the only one."""
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
     facts = {"id": found.get("id"), "index": None if is_one else found["index"], **metadata}
-    shown = [_fact(name, given) for name, given in facts.items() if given is not None]
+    marked = found.get("field_pieces") or {}
+    shown = [_fact(name, given, marked.get(name), ids) for name, given in facts.items() if given is not None]
     place, source = short_place(found, names), found.get("source")
     return tag("p", tag("bdi", place, class_="place", title=source) if place else None, shown, class_="about")
 
 
-def _fact(name: str, given: Any) -> Markup:
-    """Return a field of a text; a value that is the address of a page leads there."""
+def _fact(name: str, given: Any, pieces: Sequence[Sequence[Any]] | None, ids: Iterator[int]) -> Markup:
+    """Return a field of a text, in pieces if words of it are marked; a value that is the address of a page leads there."""
     value = ", ".join(map(marks, given)) if isinstance(given, list) else marks(given)
+    said: Inner = _piece(pieces or [[value, False]], 0, _LONGEST, ids)
     if _ADDRESS.fullmatch(value):
-        to = tag("a", cut_words(value, _LONGEST), href=value, rel="noreferrer")
-        return tag("bdi", f"{name} ", to, class_="field")
-    return tag("bdi", (f"{name} {value}" if value != name else value)[:_LONGEST], class_="field")
+        said = tag("a", said, href=value, rel="noreferrer")
+    return tag("bdi", f"{name} " if value != name or pieces else None, said, class_="field")
 
 
 def _parts(found: Mapping[str, Any], index: str, asked: str, root: str, way: Mapping[str, Any]) -> Markup | None:
@@ -256,17 +287,16 @@ def _beside(
 ) -> Markup | None:
     """Return links to the texts before and after a text in its document, which say what these are, and to all of the document.
 
-    Beside all texts of a long document these lead to its other parts. A document of one text has none.
+    Beside all texts of a long document these lead to its other parts. Where a document begins or ends they lead to those
+    beside it in the index.
 
     Args:
         found: the text.
-        beside: the beginnings of the texts before and after.
+        beside: the beginnings of the texts before and after, and of those of the documents before and after.
         whole: the texts of the document that are shown instead.
         address: of a text of the document.
     """
     first, last, row = found["first"], found["last"], found["row"]
-    if first == last:
-        return None
     number, n = row - first + 1, last - first + 1
     sides = dict[str, Inner]()
     if whole:
@@ -277,40 +307,61 @@ def _beside(
             sides["before"] = tag("a", "← previous part", href=to)
         if ended < last:
             sides["after"] = tag("a", "continue →", href=address(row, **given, part=ended + 1))
+        is_part = begun > first or ended < last
         said = (
             f"texts {begun - first + 1:,} to {ended - first + 1:,} of {n:,}"
-            if sides
+            if is_part
             else f"whole document, {n:,} texts"
         )
         middle: list[Inner] = [said, " · ", tag("a", f"text {number:,} alone", href=address(row))]
     else:
-        for name, label, kind, key in (
-            ("before", "← previous text", "prev", "k"), ("after", "next text →", "next", "j"),
-        ):  # fmt: skip
+        for name, label, kind in (("before", "← previous text", "prev"), ("after", "next text →", "next")):
             if other := beside.get(name):
-                led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
-                title = f"{'next' if kind == 'next' else 'previous'} text of the document, or the key {key}"
-                sides[name] = tag("a", led, href=address(found[name]), rel=kind, title=title)
+                sides[name] = _beside_link(label, other, found, address(found[name]), kind)
         middle = [
             f"text {number:,} of {n:,} · ",
             [tag("a", "to the beginning", href=address(first)), " · "] if row > first else None,
             tag("a", "whole document", href=f"{address(row, whole='1')}#text-{row}"),
-        ]
+        ] if n > 1 else []  # fmt: skip
+    for name, label, kind in (("before", "← previous document", "prev"), ("after", "next document →", "next")):
+        if name not in sides and (other := beside.get(f"document_{name}")):
+            to = address(found[f"document_{name}"], **({"whole": "1"} if whole else {}))
+            sides[name] = _beside_link(label, other, found, to, kind)
+    if not sides and n == 1:
+        return None
     cells = [tag("span", sides.get("before")), tag("span", middle), tag("span", sides.get("after"))]
     return tag("nav", cells, class_="beside", aria_label="This document")
 
 
+def _beside_link(label: str, other: Mapping[str, Any], found: Mapping[str, Any], to: str, kind: str) -> Markup:
+    """Return the link from a text to the one before or after it, which says what that is, and the key that follows it."""
+    led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
+    return tag("a", led, href=to, rel=kind, title=f"or the key {'j' if kind == 'next' else 'k'}")
+
+
 def _own(
-    found: Mapping[str, Any], first: Mapping[str, Any], index: str, asked: str, root: str, way: Mapping[str, Any]
+    found: Mapping[str, Any],
+    first: Mapping[str, Any],
+    index: str,
+    asked: str,
+    root: str,
+    whole: Mapping[str, Any] | None,
 ) -> Markup:
-    """Return the link to the page itself, and the one to where its text comes from."""
-    own = text_url(found, index, asked, root, **way)
-    if found.get("id") is not None and first.get("row") == found["row"]:  # the id alone says which text it is
-        own = (
-            url(own.partition("?")[0], index=index, q=asked, **way) if own.partition("?")[0] != f"{root}text/" else own
-        )
-    own, label = (f"{own}#text-{found['row']}", "document") if way.get("whole") else (own, "text")
-    links: list[Inner] = [tag("a", f"link to this {label}", href=own, rel="bookmark")]
+    """Return links to the page itself, with the question and without, and the one to where its text comes from.
+
+    They say which text it is, and nothing of the list of answers from which one came.
+    """
+
+    def to(question: str) -> str:
+        own = text_url(found, index, question, root, **(whole or {}))
+        path = own.partition("?")[0]
+        if found.get("id") is not None and first.get("row") == found["row"] and path != f"{root}text/":
+            own = url(path, index=index, q=question, **(whole or {}))  # the id alone says which text it is
+        return f"{own}#text-{found['row']}" if whole else own
+
+    links: list[Inner] = [tag("a", f"link to this {'document' if whole else 'text'}", href=to(asked), rel="bookmark")]
+    if asked:
+        links.append(tag("a", "link without the question", href=to(""), class_="plain"))
     if "link" in found:
         links.append(tag("a", "open where it comes from", href=found["link"]))
     return tag("nav", links, class_="own", aria_label="This text")

@@ -15,8 +15,8 @@ export function rememberOpened(results) {
 // The answer that the list is come back to.
 export const opened = () => history.state?.opened ?? location.hash.slice(1);
 
-// The page of a text: back to the list, which is the page before, or where the way was longer, the list by its address. Escape does it, too, or from a similar text leads to the text before.
-export function goBack(link) {
+// The page of a text: back to the list, which is the page before, or where the way was longer, the list by its address. Escape does it, too, or from a similar text leads to the text before. `again`: links that lead there, too.
+export function goBack(link, again) {
   const {to, list} = read();
   if (to === location.href) {  // this page of the history was opened from the list; one of the same address may not be
     history.replaceState({isFromList: true}, "");
@@ -25,11 +25,14 @@ export function goBack(link) {
   const own = new URL(link.href), other = new URL(list ?? "", own.href.split("?")[0]);
   const asked = (address) => (address.searchParams.get("q") ?? "").trim();
   if (list && !own.pathname.includes("/map/") && asked(own) === asked(other)) link.href = other.href;
-  link.addEventListener("click", (event) => {
-    if (!history.state?.isFromList || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    history.back();
-  });
+  for (const one of [link, ...again]) {
+    one.href = link.href;
+    one.addEventListener("click", (event) => {
+      if (!history.state?.isFromList || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      history.back();
+    });
+  }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.isComposing) (document.querySelector("article.reading a.back-text") ?? link).click();
   });

@@ -2,7 +2,7 @@
 import {make} from "./dom.js";
 
 export function walkMarks(place) {
-  const marks = [...document.querySelectorAll("article.reading :is(.title, .text) mark")], said = make("span", {role: "status"});
+  const marks = [...document.querySelectorAll("article.reading :is(.title, .about, .text) mark")], said = make("span", {role: "status"});
   const found = location.hash.startsWith("#text-") ? document.getElementById(location.hash.slice(1)) : null; // in a whole document the text that was found
   let at = found ? Math.max(0, marks.findIndex((one) => found.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING)) - 1 : -1;
   function go(step) {
