@@ -103,6 +103,7 @@ async def reading_view(
     walk = _beside(found, beside, whole, lambda row, **more: text_url({"row": row}, index, asked, root, **here, **more))
     own = _own(found, first, index, asked, root, {"whole": "1", "part": params.get("part")} if whole else None)
     heading = tag("h1", tag("bdi", _piece(titled, 0, len(title), ids)), class_="title", dir="auto") if title else None
+    is_long = bool(whole) or len(found["text"]) > _LONG
     facts = _facts(found, names, ids, is_one=len(over_texts(about)) < 2)
     body = (
         tag("div", _texts(whole, found, ids), class_="text whole code" if found.get("code") else "text whole")
@@ -113,8 +114,9 @@ async def reading_view(
         ]
     )
     shown = tag(
-        "article", tag("p", back, before, class_="links"), walk, heading, facts, _marked(found, whole), body,
-        tag("div", walk, class_=None if whole or len(found["text"]) > _LONG else "narrow"),
+        "article", tag("p", back, before, class_="links"), walk and tag("nav", walk, aria_label="This document"),
+        heading, facts, _marked(found, whole), body,
+        walk and tag("nav", walk, aria_label="This document, below its text", class_=None if is_long else "narrow"),
         tag("p", back, tag("a", "to the top", href="#main"), class_="links") if whole else None, own,
         _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
         tag("p", _KEYS, class_="keys by-keys"), class_="reading",
@@ -330,7 +332,7 @@ def _beside(
     if not sides and n == 1:
         return None
     cells = [tag("span", sides.get("before")), tag("span", middle), tag("span", sides.get("after"))]
-    return tag("nav", cells, class_="beside", aria_label="This document")
+    return tag("div", cells, class_="beside")
 
 
 def _beside_link(label: str, other: Mapping[str, Any], found: Mapping[str, Any], to: str, kind: str) -> Markup:
