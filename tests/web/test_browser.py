@@ -668,6 +668,34 @@ def test_answers_are_put_in_the_order_of_a_field(see):
 
 
 @pytest.mark.oracle
+def test_all_texts_are_looked_through_without_a_question(see):
+    seen = see()
+    page = seen.go("/?index=records")
+    seen.settle()
+    page.get_by_role("link", name="by title").click()
+    page.wait_for_selector(f"{HITS} .why-button")
+    seen.settle()
+    assert page.locator(".n-answers").inner_text() == "10 of 40 answers"
+    assert page.input_value("select[name=sort]") == "title"
+    page.get_by_role("button", name="more answers").click()
+    until(page, "document.querySelector('.n-answers').innerText === '20 of 40 answers'")
+    assert "sort=title" in page.url
+    page.get_by_label("order").select_option("as in the files")
+    until(page, "location.search.includes('sort=row')")
+    seen.settle()
+    assert page.input_value("select[name=sort]") == ""
+    page.locator("#q").press_sequentially("salt")  # is by relevance again
+    until(page, "location.search.includes('q=salt') && !location.search.includes('sort=')")
+    page.fill("#q", "")
+    page.wait_for_selector("#results .looks")
+    assert "sort=" not in page.url
+    page.go_back()
+    until(page, "location.search.includes('sort=row')")
+    page.wait_for_selector(HITS)
+    assert seen.errors == []
+
+
+@pytest.mark.oracle
 def test_near_duplicates_are_folded(see):
     page = see().go("/?index=records&q=bees+find+home")
     page.wait_for_selector(HITS)

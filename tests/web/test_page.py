@@ -394,6 +394,44 @@ def test_what_is_similar_leads_back_to_the_question(client):
     assert "q=salt" in like
 
 
+def test_without_a_question_an_order_lists_all_texts(client):
+    page = get(client, index="records")
+    looks = next(one["href"] for one in page.all("a") if one.get("href", "").startswith("./?sort=title"))
+    assert "Or look through all texts: by title · newest first · from the beginning" in page.text
+    assert "docs=1" not in looks
+    by_title = Parsed(client.get(looks).text)
+    assert "10 of 40 answers" in by_title.text
+    assert "order: title, A to Z" in by_title.text
+    (more,) = by_title.all("a", **{"class": "more"})
+    assert "sort=title" in more["href"]
+    assert len(Parsed(client.get(more["href"]).text).all("li", **{"class": "hit"})) >= 15
+    newest = next(one["href"] for one in page.all("a") if one.get("href", "").startswith("./?sort=year"))
+    years = [*map(int, re.findall(r"year (\d{4})", Parsed(client.get(newest).text).text.partition("Filters")[0]))]
+    assert len(years) >= 8
+    assert years == sorted(years, reverse=True)
+    assert "order: as in the files" in get(client, index="records", sort="row").text
+    assert get(client, index="records", sort="nonsense").all("div", role="alert")
+
+
+def test_of_documents_of_several_texts_an_order_lists_one_of_each(serving, built, tmp_path):
+    rows = [
+        {"title": f"N {n}", "text": f"The tide rises with moon {n}. It falls. Salt is in the sea."} for n in range(14)
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)
+    wordpipe.embed(built / "words", tmp_path / "corpus", output=tmp_path / "sentences", unit="sentence")
+    client = serving(wordpipe.index(tmp_path / "sentences", output=tmp_path / "notes").path, page=PAGE)
+    page = get(client)
+    assert "Or look through all 14 documents: by title · from the beginning" in page.text
+    looks = next(one["href"] for one in page.all("a") if "sort=title" in one.get("href", ""))
+    listed = Parsed(client.get(looks).text)
+    assert "10 of 14 answers" in listed.text
+    asked = {"sort": "title:desc", "per_document": 1, "k": 100, "count": 1, "format": "json"}
+    found = client.get("/search", params=asked).json()
+    assert [hit["title"] for hit in found["hits"]] == sorted((one["title"] for one in rows), reverse=True)
+    assert len({hit["doc_id"] for hit in found["hits"]}) == found["matches"] == 14
+    assert client.get("/facets").json()["documents"] == 14
+
+
 def test_what_is_similar_has_one_text_of_each_document(serving, built, tmp_path):
     rows = [{"text": f"The tide rises with the moon. The tide falls, note {n}. Salt is in the sea."} for n in range(6)]
     wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0)

@@ -320,7 +320,7 @@ def test_chosen_values_of_a_column_are_alternatives_and_columns_must_all_fit(cli
 
 
 def test_filters_without_a_question_list_rows(client):
-    """The first rows that fit, as `wordpipe query INDEX --where` lists them; without any condition the query is empty."""
+    """The first rows that fit, as `wordpipe query INDEX --where` lists them; without these and an order it is empty."""
     every = client.get(
         "/search", params={"q": "", "where": "lang is not null", "k": 1000, "format": "json", "passage": 60}
     ).json()
@@ -332,7 +332,13 @@ def test_filters_without_a_question_list_rows(client):
     assert len(found["passages"]) == len(rows)
     second = client.get("/search", params={**chosen, "offset": 1, "k": 1, "count": True}).json()
     assert ([hit["row"] for hit in second["hits"]], second["matches"]) == (rows[1:2], len(rows))
-    for params in ({}, {"q": " "}, {"f": "[]"}):
+    by_year = client.get(
+        "/search", params={"q": " ", "sort": "year:desc", "k": 1000, "count": 1, "format": "json"}
+    ).json()
+    years = [hit["metadata"]["year"] for hit in by_year["hits"]]
+    assert (years, by_year["matches"]) == (sorted(years, reverse=True), 40)  # an order alone lists all rows
+    assert client.get("/search", params={"sort": "year", "index": "words"}).status_code == 400
+    for params in ({}, {"q": " "}, {"f": "[]"}, {"per_document": 1}):
         reply = client.get("/search", params=params)
         assert reply.status_code == 400
         assert reply.json()["error"]["message"].startswith("the query is empty")

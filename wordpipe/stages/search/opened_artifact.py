@@ -388,9 +388,8 @@ class OpenIndex(OpenArtifact):
 
     def _also_in(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return where else the document of a row stands, as a field of a hit; nothing where it stands nowhere else."""
-        record_id = row.get("record_id")
-        found = self._doubles.get((row.get("doc_id"), None if record_id is None else str(record_id)), ())
-        if not found:
+        own = None if row.get("record_id") is None else str(row["record_id"])
+        if not (found := self._doubles.get((row.get("doc_id"), own), ())):
             return {}
         places = [shown_place(one["source"], one["anchor"], one["line"]) for one in found[:_MOST_PLACES]]
         return {"also_in": {"count": len(found), "places": places}}
@@ -493,8 +492,9 @@ class OpenIndex(OpenArtifact):
         return [] if options.where is None else self.fulfilling(options, k)[0].hits
 
     def fulfilling(self, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
-        """Return the first k rows of an opened index of which a condition is true; and how many there are."""
-        allowed = self.allowed(options)
-        rows = np.arange(len(self)) if allowed is None else np.flatnonzero(allowed)
-        (hits,) = self.rows_of([self.row_facts.listed(rows, options).first(k + options.offset)], options.offset)
-        return QueryResult("", hits, remarks=self.row_facts.remarks(options)), len(rows)
+        """Return the first k rows of an opened index of which a condition is true, and how many there are; or documents."""
+        rows = np.arange(len(self)) if (allowed := self.allowed(options)) is None else np.flatnonzero(allowed)
+        of_documents = getattr(self, "documents", None) if options.per_document else None
+        listed = self.row_facts.listed(rows, options, of_documents)
+        (hits,) = self.rows_of([listed.first(k + options.offset)], options.offset)
+        return QueryResult("", hits, remarks=self.row_facts.remarks(options)), len(listed)

@@ -41,6 +41,7 @@ FILE_NAMES = "file_names"
 """The fact of sentences, and of the words of an index, that says whether the names of files are words of rows."""
 Doublings = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
 
 _FILES = 1 << 12  # whose names are remembered
 _FIELDS = 8  # of which what is computed is remembered
@@ -128,13 +129,17 @@ class RowFacts:
             found["boost"] = {"field": name, "factor": float(self._boosts(name)[row])}
         return found
 
-    def listed(self, rows_R: npt.NDArray[np.int64], options: QueryOptions) -> Hits:
-        """Return rows, ascending, as a list without a query: in the order of a field or of their weights; the score is 1."""
+    def listed(self, rows_R: Rows, options: QueryOptions, documents_N: Rows | None = None) -> Hits:
+        """Return rows, ascending, as a list without a query: in the order of a field or of their weights; the score is 1.
+
+        With the documents of all rows, (N,), the first row of each.
+        """
         if options.sort:
             rows_R = self.sorted(rows_R, options.sort)
         hits = Hits(rows_R, np.ones(len(rows_R), np.float32))
         doublings_N = self.doublings(options)
-        return hits if doublings_N is None else weighed(hits, doublings_N, len(rows_R))
+        hits = hits if doublings_N is None else weighed(hits, doublings_N, len(rows_R))
+        return hits if documents_N is None else hits.one_of_each(documents_N)
 
     def sorted(self, rows_R: npt.NDArray[np.int64], sort: str) -> npt.NDArray[np.int64]:
         """Return rows, ascending, in the order of a field; equal values in the order of rows, rows without a value last."""

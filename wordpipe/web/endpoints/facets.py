@@ -27,7 +27,7 @@ from wordpipe.artifacts import type_name
 from wordpipe.errors import ConfigError
 from wordpipe.search import FieldColumns, folded
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenIndex
+from wordpipe.stages import OpenIndex, OpenTextIndex
 
 Chosen = Sequence[tuple[str, Any]]
 """Chosen values: name of a column, value (None: rows without one) or range (from, to), of which one end may be None."""
@@ -151,6 +151,8 @@ class Facets:
         self._columns = {
             field.name: _Column(field, _counted_values(opened.columns, field.name)) for field in opened.columns.schema
         }
+        has_documents = isinstance(opened, OpenTextIndex)
+        self._n_documents = len(np.unique(opened.documents)) if has_documents else len(opened)
 
     def count(
         self, opened: OpenIndex, options: QueryOptions, chosen: Chosen, question: str | None, n_values: int, *,
@@ -168,11 +170,11 @@ class Facets:
             find: a text that the listed values contain, whatever the marks and capitals, also those that no row has now.
 
         Returns:
-            rows (how many fit all that was chosen), total (how many there are), among (matches, where only rows with a word of
-            the question count; else rows) and columns: each has name (as a condition names it), type, values ([{value,
-            count}], the most frequent first), distinct (how many values are left; None where they are not counted), missing
-            (how many of these rows have none), filter (whether it is worth choosing from), and least and largest of all rows
-            where it is ordered, with bins ([{from, to, count}]) if a range of it is worth choosing.
+            rows (how many fit all that was chosen), total (how many there are), documents (of all rows), among (matches, where
+            only rows with a word of the question count; else rows) and columns: each has name (as a condition names it), type,
+            values ([{value, count}], the most frequent first), distinct (how many values are left; None where they are not
+            counted), missing (how many of these rows have none), filter (whether it is worth choosing from), and least and
+            largest of all rows where it is ordered, with bins ([{from, to, count}]) if a range of it is worth choosing.
 
         Raises:
             ConfigError: the condition, or a chosen value, does not fit the columns.
@@ -203,7 +205,8 @@ class Facets:
             wanted = [value for one, value in chosen if one == name and not isinstance(value, tuple)]
             columns.append({"name": name, **column.found(counted_R, wanted, n_values, find)})
         among = "rows" if holding is None else "matches"
-        return {"rows": n_left, "total": len(opened), "among": among, "columns": columns}
+        whole = {"total": len(opened), "documents": self._n_documents}
+        return {"rows": n_left, **whole, "among": among, "columns": columns}
 
     def _fitting(self, opened: OpenIndex, name: str, values: Sequence[Any]) -> Mask:
         """Return (N,) the rows that have one of these values of a facet, or are in one of these ranges."""

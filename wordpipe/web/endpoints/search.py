@@ -103,7 +103,7 @@ _COLUMN = fields(
     {"least": ANY, "largest": ANY, "bins": listing(fields({"from": ANY, "to": ANY, "count": WHOLE}))},
 )  # fmt: skip
 _FACETS = Answer("Facets", fields({
-    "index": TEXT, "digest": TEXT, "where": maybe(TEXT), "rows": WHOLE, "total": WHOLE,
+    "index": TEXT, "digest": TEXT, "where": maybe(TEXT), "rows": WHOLE, "total": WHOLE, "documents": WHOLE,
     "among": {"enum": ["rows", "matches"]}, "columns": listing(_COLUMN),
 }))  # fmt: skip
 _NEIGHBOURS = Answer("Neighbours", fields({
@@ -192,8 +192,8 @@ class Search(WithTable):
 
     q: Any = param(
         "", "the query; for a words artifact, also an expression such as king - man + woman; empty: the first rows that fit "
-        "where and f; in a body also a list of queries", example="how do bees fly", each=True, check=_questions,
-        schema=_questions_schema,
+        "where and f, in the order of sort; in a body also a list of queries", example="how do bees fly", each=True,
+        check=_questions, schema=_questions_schema,
     )  # fmt: skip
     k: int = _hits_param()
     index: tuple[str, ...] | None = artifact_param("an index or a words artifact", several=True)
@@ -210,9 +210,9 @@ class Search(WithTable):
     )
 
     def validate(self) -> None:
-        """Refuse explanations of too many hits, as each takes 10 ms, and no query without a condition. Raises ConfigError."""
-        if not (self.q or self.f or self.options.where):
-            raise ConfigError("the query is empty", hint="write some words, or a condition")
+        """Refuse explanations of too many hits (10 ms each), and no query without condition or order. Raises ConfigError."""
+        if not (self.q or self.f or self.options.where or self.options.sort):
+            raise ConfigError("the query is empty", hint="write some words, a condition, or an order")
         n = len(self.questions)
         if self.options.explain:
             bounded("k with explain", self.k * n, 1, _MAX_EXPLAINED)
@@ -240,19 +240,15 @@ class Search(WithTable):
         """Return the hits of queries that are asked with the same options."""
         options = _narrowed(at, asked.options, asked.f)
         found = iter(at.opened.query_all([one for one in questions if one], asked.k, options))
-        results = [next(found) if one else _listed(at.opened, options, asked.k) for one in questions]
+        listed = [None if one else _listed(at.opened, options, asked.k) for one in questions]
+        results = [next(found) if one is None else one[0] for one in listed]
         if asked.format != "json":
             return [_addressed(at, Found(result)) for result in results]
-        counts = at.opened.count_all(questions, options) if asked.count else [None] * len(questions)
-        return [
-            _addressed(
-                at,
-                Found(
-                    result, _beside(at.opened, result, options, asked.passage) | ({} if n is None else {"matches": n})
-                ),
-            )
-            for result, n in zip(results, counts, strict=True)
-        ]
+        beside = [_beside(at.opened, result, options, asked.passage) for result in results]
+        counts = at.opened.count_all(questions, options) if asked.count else ()
+        for about, one, n in zip(beside, listed, counts, strict=False):
+            about["matches"] = n if one is None else one[1]
+        return [_addressed(at, Found(*one)) for one in zip(results, beside, strict=True)]
 
     def reply(self, at: At, found: "list[Found]", page: str = "") -> Response | dict[str, Any]:
         """Return the lines of `wordpipe query --json`, or one object with all that is known; of several queries `results`."""
@@ -441,12 +437,12 @@ def _narrowed(at: At, options: QueryOptions, chosen: Chosen) -> QueryOptions:
     return options.model_copy(update={"where": condition(chosen, lists, options.where)})
 
 
-def _listed(opened: OpenArtifact, options: QueryOptions, k: int) -> QueryResult:
-    """Return the first rows that fit the condition of a search without a question."""
+def _listed(opened: OpenArtifact, options: QueryOptions, k: int) -> tuple[QueryResult, int]:
+    """Return the first rows that fit the condition of a search without a question, in its order, and how many there are."""
     if not isinstance(opened, OpenIndex):
         raise ConfigError("the query is empty", hint="write some words")
     opened.check(options)
-    return opened.fulfilling(options, k)[0]
+    return opened.fulfilling(options, k)
 
 
 def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_chars: int) -> dict[str, Any]:

@@ -63,6 +63,7 @@ _MIXES = [
 ]
 _VALUES = 8  # of a filter
 _ORDERED = 8  # fields by which answers can be put in order
+_ROW, _AS_IN_FILES, _NEWEST = "row", "as in the files", "newest first"  # orders; as in main.js
 _OTHER = re.compile(
     r"(?P<before>(?P<words>\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(?P<word>\S+)\."
 )
@@ -108,15 +109,18 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     )  # filters stay on an error
     # the hits
     hits: Inner = None
-    if asked or liked or (any(narrowed.values()) and status == 200):  # filters alone list rows
+    lists = any(narrowed.values()) or params.get("sort")  # filters alone, or an order, list rows
+    if asked or liked or (lists and status == 200):
         hits = await _hits(params, ask, name, asked, narrowed, facets if status == 200 and not liked else None, about)
     elif status != 200:
         hits = problem(facets)
     columns = fields["columns"] if fields_status == 200 else ()
     has_filters = any(is_shown(one, fields["total"]) for one in columns)
     made = await made_of(ask, index)
-    welcome = await _welcome(ask, index, made, has_filters=has_filters)
-    orders = _orders(columns if has_words else (), params.get("sort", ""))
+    columns_of_order = columns if has_words else ()
+    orders = _orders(columns_of_order, params.get("sort", ""))
+    looks = _looks(index, _orders(columns_of_order, ""), fields) if fields_status == 200 else None
+    welcome = await _welcome(ask, index, made, looks, has_filters=has_filters)
     texts_said = tag(
         "p", "index: ", tag("bdi", index.get("label", name)), f" · {index['rows']:,} texts. ", made, class_="of"
     )
@@ -141,7 +145,7 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
     said += ["whole texts"] if params.get("texts") == "whole" else []
     if not is_like:
         by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
-        order = orders[sort] if sort or asked else "as in the files"
+        order = orders[sort] if sort or asked else _AS_IN_FILES
         said = [f"order: {order}", *said, by, *(f"{name}={value}" for name, value in weighed(params).items())]
     return [
         tag("p", "" if is_like else asked, class_="asked", dir="auto"),
@@ -177,6 +181,7 @@ async def _hits(
         )
     else:
         mix = {"passage": str(room_of(params)), **question_of(params)}
+        mix |= {"count": "1"} if not asked and params.get("docs") == "1" else {}  # the documents that are listed
     status, found = await ask(path, {**given, **mix})
     # an error, or no hits
     if status != 200:
@@ -209,7 +214,7 @@ async def _hits(
         rows.append(drawn(first, [*map(drawn, others)], is_border=len(rows) == border))
     n = len(passages)
     is_counted = facets and (facets["among"] == "matches" or not asked) and params.get("docs") != "1"
-    matches = facets["rows"] if facets and is_counted else 0
+    matches = facets["rows"] if facets and is_counted else found.get("matches", 0)
     is_list = matches and (found["mode"] == "lexical" or not asked)
     said = (
         "1 answer" if n == 1 else f"{n} answers" if n < int(k) or (is_list and matches == n) else f"First {n} answers"
@@ -218,7 +223,7 @@ async def _hits(
         said = f"{n} of {matches:,} answers"
     elif matches and not is_list:  # with vectors every row has a score
         said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} words of the question"
-    given |= {name: value for name, value in mix.items() if name != "passage" and value != "0"}
+    given |= {name: value for name, value in mix.items() if name not in ("passage", "count") and value != "0"}
     kinds = _files(
         given,
         most,
@@ -391,7 +396,19 @@ def _runs_of(text: str) -> set[str]:
     return {" ".join(words[at : at + 3]) for at in range(len(words) - 2)} if len(words) > 3 else {" ".join(words)}
 
 
-async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, *, has_filters: bool) -> Markup:
+def _looks(index: Mapping[str, Any], orders: Sequence[tuple[str, str]], facets: Mapping[str, Any]) -> Markup:
+    """Return the line of the search tab that lists all texts, in orders that they have; one of each document of several."""
+    found = [(value, "by title") for value, _ in orders if value == "title"]
+    found += [(value, "newest first") for value, said in orders if said.endswith(_NEWEST)][:1]
+    found.append((_ROW, "from the beginning"))
+    documents = facets["documents"] if facets["documents"] < facets["total"] else 0
+    kept = {"index": index["name"], "docs": "1" if documents else None}
+    links = [[" · " if at else None, tag("a", said, href=url(sort=to, **kept))] for at, (to, said) in enumerate(found)]
+    what = f"{documents:,} documents" if documents else "texts"
+    return tag("p", f"Or look through all {what}: ", links, class_="looks")
+
+
+async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, looks: Inner, *, has_filters: bool) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
         "Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
@@ -406,7 +423,7 @@ async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, *, has_filte
     ]
     return tag(
         "div", tag("p", lead, class_="lead"), tag("p", made, class_="hint"),
-        [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None,
+        [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None, looks,
         tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
         tag("p", "Answers appear while you type. ", tag("span", keys, class_="by-keys"), class_="keys"), class_="empty",
     )  # fmt: skip
@@ -438,11 +455,11 @@ def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str
     for column in differing[:_ORDERED]:
         name = column["name"]
         is_time = column["type"].startswith(("date", "timestamp")) or "year" in name.lower()
-        first, last = ("newest", "oldest") if is_time else ("largest", "smallest")
-        orders += [(f"{name}:desc", f"{name}, {first} first"), (f"{name}:asc", f"{name}, {last} first")]
+        first, last = (_NEWEST, "oldest first") if is_time else ("largest first", "smallest first")
+        orders += [(f"{name}:desc", f"{name}, {first}"), (f"{name}:asc", f"{name}, {last}")]
     if any(one["name"] == "title" and one["distinct"] != 0 for one in columns):
         orders.append(("title", "title, A to Z"))
-    return orders if chosen in dict(orders) else [*orders, (chosen, chosen)]
+    return orders if chosen in dict(orders) else [*orders, (chosen, _AS_IN_FILES if chosen == _ROW else chosen)]
 
 
 def _form(

@@ -18,8 +18,8 @@ const LATER = 400; // after which a slow answer is said to be on its way
 const MODES = {dense: "by meaning", lexical: "by words", hybrid: "by words and meaning"};
 
 const isAsked = (state) => Boolean(state.similar || state.q.trim());
-// Where nothing is asked there is no order, which would wait unseen for what is asked next.
-const ordered = (state) => (isAsked(state) || state.f.length || state.where.trim() ? state : {...state, sort: ""});
+const isNarrowed = (state) => Boolean(state.f.length || state.where.trim());
+const AS_IN_FILES = "row"; // the order by itself where nothing is asked
 const view = document.querySelector(".search");
 if (view) search(view);
 const [back, ...again] = document.querySelectorAll("article.reading a.back");
@@ -43,7 +43,7 @@ function search(view) {
   const welcome = view.querySelector("#welcome").content;
   const status = make("div", {class: "status"}), spoken = make("p", {class: "unseen", role: "status"}), list = make("div", {}), chips = make("div", {class: "chips"});
   const order = form.elements.namedItem("sort"), note = form.querySelector(".order-note"), head = make("div", {class: "head"}, status, make("div", {}, order.closest("label"), " ", note));
-  let state = ordered({...read(location.search), index: served});
+  let state = {...read(location.search), index: served};
   let giveUp = new AbortController(), number = 0, liked = {}, titled = ""; // liked: the text that is called so in the state
   let timer = 0, isNew = false, settled = true, settling = 0, finishing = 0, drawAgain = null, goOn = 0, cameBack = opened();
   const slider = view.dataset.mixes === "true" ? addSlider(form, (mix) => change({mix})) : null;
@@ -53,7 +53,7 @@ function search(view) {
 
   // Take a change, and ask again: at once, or when no key has come for a moment. It is a new entry of the history, or replaces one.
   function change(some, {later = false, replace = false} = {}) {
-    state = ordered({...state, k: K, ...("q" in some ? {begun: false} : {}), ...some});
+    state = {...state, k: K, ...("q" in some ? {begun: false} : {}), ...some};
     isNew ||= !replace;
     results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
@@ -66,8 +66,10 @@ function search(view) {
   }
 
   // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
+  // It is by relevance, and without it there is no order, but for that of the filters.
   function type() {
-    change({q: field.value, begun: /[\p{L}\p{N}\p{M}]$/u.test(field.value), similar: "", weighed: weights(), ...(field.value.trim() && (settled || !state.q.trim()) ? {sort: ""} : {})}, {later: true, replace: !settled});
+    const isOther = field.value.trim() ? settled || !state.q.trim() : state.q.trim() && !isNarrowed(state);
+    change({q: field.value, begun: /[\p{L}\p{N}\p{M}]$/u.test(field.value), similar: "", weighed: weights(), ...(isOther ? {sort: ""} : {})}, {later: true, replace: !settled});
     settled = false;
     clearTimeout(settling);
     settling = setTimeout(settle, SETTLED);
@@ -112,7 +114,7 @@ function search(view) {
     const counted = count(asked, signal, () => mine === number);
     const slow = setTimeout(() => mine === number && (status.textContent = spoken.textContent = "Searching…"), LATER);
     try {
-      if (!asked.q.trim() && !asked.similar && !asked.f.length && !asked.where.trim()) {  // filters alone list rows
+      if (!isAsked(asked) && !isNarrowed(asked) && !asked.sort) {  // filters, or an order, alone list rows
         const error = await counted;
         if (error instanceof Error) throw error;
         return mine === number && keepFocus(rest);
@@ -124,7 +126,7 @@ function search(view) {
       if (mine !== number) return;
       name();
       keepFocus(() => draw(found, asked, path, params));
-      const facts = asked.docs ? null : await counted;
+      const facts = found.matches === undefined ? (asked.docs ? null : await counted) : {rows: found.matches, among: "rows"};
       if (mine !== number) return;
       const said = status.querySelector(".n-answers");
       if (said && facts && !(facts instanceof Error)) {
@@ -190,7 +192,8 @@ function search(view) {
     if (index) index.value = state.index;
     const mix = slider?.(state.mix);
     fold([index?.selectedOptions?.[0].textContent, mix, state.docs && "one answer per document", state.whole && "whole texts"]);
-    order.value = state.sort;
+    if (!isAsked(state)) order.querySelector(`[value="${AS_IN_FILES}"]`)?.remove(); // it is the first one
+    order.value = state.sort === AS_IN_FILES && !isAsked(state) ? "" : state.sort;
     order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
     note.hidden = !state.sort || !state.q.trim() || Boolean(state.similar);
     order.closest("label").hidden = Boolean(state.similar) || order.options.length < 2;
@@ -233,7 +236,7 @@ function search(view) {
     }
     const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) && (!asked.sort || asked.similar) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
-      asked: {like: Boolean(asked.similar), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
+      asked: {like: Boolean(asked.similar), isNarrowed: isNarrowed(asked), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
       address: (hit) => textUrl(hit, {...read(""), index: asked.index}),
       room: asked.whole ? WHOLE : PASSAGE,
@@ -380,11 +383,11 @@ function search(view) {
   form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q}), settle()));
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
   form.elements.namedItem("texts").addEventListener("change", (event) => change({whole: event.target.checked, k: state.k}));
-  order.addEventListener("change", () => change({sort: order.value}));
+  order.addEventListener("change", () => change({sort: order.value || (isAsked(state) || isNarrowed(state) ? "" : AS_IN_FILES)}));
   form.elements.namedItem("where").addEventListener("change", (event) => change({where: event.target.value}));
   const index = form.elements.namedItem("index");
   if (index?.tagName === "SELECT") index.addEventListener("change", () => location.assign(url({...state, index: index.value, f: []}, null)));
-  addEventListener("popstate", () => ((state = ordered({...read(location.search), index: served})), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
+  addEventListener("popstate", () => ((state = {...read(location.search), index: served}), results.setAttribute("aria-busy", "true"), (field.value = state.q), (settled = true), (cameBack = opened()), ask()));
   rememberOpened(results);
   walkByKeys(field, results);
   const wasTyped = document.activeElement === field && field.value !== field.defaultValue; // before this script ran

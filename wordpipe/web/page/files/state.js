@@ -58,7 +58,7 @@ export function request(state, more = {}) {
   const like = {...params, per_document: 1}; // else most are of its own document
   if (state.similar.startsWith(ID)) return ["./similar", {...like, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...like, row: state.similar}];
-  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: state.whole ? WHOLE : PASSAGE, per_document: state.docs ? 1 : 0, ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
+  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: state.whole ? WHOLE : PASSAGE, per_document: state.docs ? 1 : 0, count: state.docs && !state.q.trim() ? 1 : "", ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
 // The address of the page, as far as the server reads it.
@@ -69,7 +69,7 @@ function pageNow() {
 
 // The address of so many answers as a table or as JSON, both with links.
 export function exported(path, params, form) {
-  const given = Object.entries({...params, format: form === "csv" ? "spreadsheet" : form, base: pageNow(), passage: "", explain: ""}).filter(([, value]) => value !== "" && value !== 0);
+  const given = Object.entries({...params, format: form === "csv" ? "spreadsheet" : form, base: pageNow(), passage: "", explain: "", count: ""}).filter(([, value]) => value !== "" && value !== 0);
   return `${path}?${new URLSearchParams(given)}`;
 }
 

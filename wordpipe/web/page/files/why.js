@@ -37,7 +37,7 @@ function scaled(side, words, sum, share) {
 // Why, in one sentence. `asked` has `like` (the answer is like a text) and the `words` that were searched for.
 function reason(hit, asked) {
   const said = hit.explain;
-  if (!said) return asked.like ? ["Found because its meaning is near that of the text you chose."] : asked.words.trim() ? [] : ["Listed because it fits the filters; no question was asked."];
+  if (!said) return asked.like ? ["Found because its meaning is near that of the text you chose."] : asked.words.trim() ? [] : [asked.isNarrowed ? "Listed because it fits the filters; no question was asked." : "Listed in its turn of the order; no question was asked."];
   const words = (asked.words.match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).map((one) => one.toLowerCase()), place = (word) => words.indexOf(word);
   const known = (said.lexical?.terms ?? []).filter(({answers, score}) => !(answers >= score * (1 - 1e-6))).map((one) => [wordOf(one.stem, words), one]).filter(([word]) => word).sort(([one], [other]) => place(one) - place(other)); // all others come from the first answers
   const inText = known.filter(([, one]) => one.count), inFields = known.filter(([, one]) => !one.count && one.fields?.length);
