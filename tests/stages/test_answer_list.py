@@ -311,3 +311,25 @@ def test_a_quiet_line_parts_near_answers_from_the_others(index, cli, serving):
     above, below = page.split('<p class="near">')
     assert (above.count('class="score"'), below.count('class="score"')) == (2, 2)
     assert '<p class="near">' not in client.get("/", params={"q": "water"}).text
+
+
+def test_an_explanation_names_words_as_the_text_writes_them(tmp_path):
+    rows = [
+        {
+            "id": 1,
+            "title": "Lighthouses",
+            "text": "A lighthouse has a Fresnel lens. Of lenses the largest lens is here.",
+        },
+        {"id": 2, "title": "Augustin-Jean", "text": "Lighthouses of Jupiter, and meters.", "keeper": "Moons"},
+    ]
+    wordpipe.ingest(rows, output=tmp_path / "corpus", valid=0, metadata=["keeper"])
+    wordpipe.index(tmp_path / "corpus", output=tmp_path / "index", language="english", endings="remove")
+    asked = "lighthouses lens jupiters augustin-jean moon"
+    with wordpipe.open(tmp_path / "index") as index:
+        hits = index.query(asked, 2, mode="lexical", explain=True, feedback=0)
+    words = {str(hit["id"]): {one["stem"]: one["word"] for one in hit["explain"]["lexical"]["terms"]} for hit in hits}
+    assert words["1"] == {"lighthous": "Lighthouses", "len": "lens"}
+    own = words["2"]
+    assert (own["lighthous"], own["jupit"], own["augustinjean"], own["moon"]) == (
+        "Lighthouses", "Jupiter", "Augustin-Jean", "Moons",
+    )  # fmt: skip

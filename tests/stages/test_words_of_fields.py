@@ -100,6 +100,7 @@ def test_a_word_of_a_field_is_explained_and_shown_with_its_field(cli, index):
     terms = {term["stem"]: term for term in first["explain"]["lexical"]["terms"]}
     assert terms["web01"]["fields"] == ["host"]
     assert terms["web01"]["texts"] == 2
+    assert terms["web01"]["word"] == "web01"
     assert sum(term["score"] for term in terms.values()) == pytest.approx(first["score"], abs=1e-5)
     assert [term["stem"] for term in second["explain"]["lexical"]["terms"]] == ["web01"]
     assert (first["related"], second["related"]) == (True, False)

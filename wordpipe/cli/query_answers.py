@@ -405,8 +405,8 @@ def explained_parts(explained: Mapping[str, Any] | None, words: Mapping[str, str
 
 
 def _term(term: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    """Return the word of a query that a term of an explanation is, and the fields in which it was found."""
-    word = words.get(term["stem"], str(term["stem"]))
+    """Return the word that a term of an explanation is, as the answer writes it, and the fields in which it was found."""
+    word = str(term.get("word") or words.get(term["stem"], term["stem"]))
     return f"{word} (in {', '.join(term['fields'])})" if "fields" in term else word
 
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from wordpipe.artifacts import is_ours, read_schema, user_name
 from wordpipe.errors import ConfigError
-from wordpipe.search import RELATED, Hits, LexicalIndex, Result, fields_with
+from wordpipe.search import RELATED, Analyser, Hits, LexicalIndex, Result, fields_of_hit, fields_with, texts_in
 from wordpipe.search.settings import QueryOptions
 from wordpipe.stages.search.asked_query import Asked, Mask, QueryResult
 from wordpipe.stages.search.opened_artifact import OpenArtifact
@@ -145,8 +146,11 @@ def _fulfilled_by_words(lexical: LexicalIndex, asked: Asked, rows_R: Rows) -> Ma
 def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, Any]]) -> None:
     """Say of each hit in which fields it has words of the query that its text has not: `found_in`, in the order of the fields.
 
-    And say it of each term of an explanation, as `fields`.
+    And say it of each term of an explanation, as `fields`, and, as `word`, how the hit writes it.
     """
+    for hit in hits:
+        if terms := ((hit.get("explain") or {}).get("lexical") or {}).get("terms"):
+            _mark_words(lexical.analyser, asked.words, hit, terms)
     texts = lexical.texts(np.array([hit["row"] for hit in hits], np.int64))
     beside = np.flatnonzero(texts.counts == 0)
     if not len(beside):  # as where no fields are searched
@@ -161,6 +165,21 @@ def mark_fields(lexical: LexicalIndex, asked: Asked, hits: Sequence[dict[str, An
         hit["found_in"] = [name for name, some in found.items() if not stems.isdisjoint(some)]
         for term in of_fields:
             term["fields"] = [name for name, some in found.items() if term["stem"] in some]
+
+
+def _mark_words(analyser: Analyser, query: str, hit: Mapping[str, Any], terms: Sequence[dict[str, Any]]) -> None:
+    """Say of each term of an explanation how the hit writes it most often: in text and title, else in its fields.
+
+    A term that stands in none of them is written as in the query, or as it is.
+    """
+    fields = " ".join(text for value in fields_of_hit(with_file_name(hit)).values() for text in texts_in(value))
+    forms = dict[str, str]()
+    for text in (f"{hit.get('title') or ''}\n{hit.get('text') or ''}", fields, query):
+        written = Counter((stem, text[start:stop]) for start, stop, stem in analyser.places(text))
+        for (stem, word), _ in written.most_common():
+            forms.setdefault(stem, "".join(word.split()))
+    for term in terms:
+        term["word"] = forms.get(term["stem"], term["stem"])
 
 
 def rows_holding(lexical: LexicalIndex, asked: Asked) -> Mask | None:
