@@ -256,6 +256,23 @@ def test_why_names_no_word_that_was_not_asked(see):
     assert page.evaluate(draw, [hit]).startswith("Found because the text has volcano 3 times.")
 
 
+def test_why_writes_words_as_the_text_does_and_small_shares_in_one_row(see):
+    page = see().go("/")
+    scores = [2.0, 0.5, 0.25, 0.25, 3e-4, 1e-4, -5.2e-8, 8e-5]
+    words = ["lighthouses", "Jupiter", "café", "café", *"abcd"]
+    terms = [{"stem": word[:4], "word": word, "score": one} for word, one in zip(words, scores, strict=True)]
+    hit = {"score": sum(scores), "explain": {"mode": "lexical", "lexical": {"score": sum(scores), "terms": terms}}}
+    draw = """([hit]) => import('/static/why.js').then(({drawWhy}) => {
+        const rows = [...drawWhy(hit, {words: ""}).querySelectorAll("tr")];
+        return rows.map((one) => [...one.children].slice(0, 2).map((cell) => cell.innerText));
+    })"""
+    assert page.evaluate(draw, [hit]) == [
+        ["lighthouses", "2.000"], ["Jupiter", "0.500"], ["café", "0.500"], ["and 4 others, together: less than 0.001"],
+    ]  # fmt: skip
+    terms[4]["score"], hit["explain"]["lexical"]["score"] = 0.02, sum(scores) - 3e-4 + 0.02
+    assert page.evaluate(draw, [hit])[3:] == [["a", "0.020"], ["and 3 others, together: less than 0.001"]]
+
+
 @pytest.mark.oracle
 def test_why_adds_up_to_the_score(see):
     seen = see()

@@ -18,7 +18,7 @@ export function partsOf(hit) {
     sides.push(scaled("by meaning (vectors)", words, said.dense.score, said.dense.share ?? said.dense.score));
   }
   if (said.lexical) {
-    const words = (said.lexical.terms ?? []).map((one) => [one.stem, one.score]);
+    const words = (said.lexical.terms ?? []).map((one) => [one.word ?? one.stem, one.score]);
     sides.push(scaled("by words (BM25)", words, said.lexical.score, said.lexical.share ?? said.lexical.score));
   }
   return sides;
@@ -26,11 +26,13 @@ export function partsOf(hit) {
 
 // The words of a side in shares of what the side brings; what no word brings is a line of its own.
 function scaled(side, words, sum, share) {
-  const scale = sum ? share / sum : 0;
-  const rows = words.map(([word, score]) => [word, score * scale]).sort((a, b) => b[1] - a[1]);
-  const shown = rows.length > SHOWN ? rows.slice(0, SHOWN - 1) : rows;
-  const left = share - shown.reduce((total, [, score]) => total + score, 0);
-  if (Math.abs(left) > Math.abs(share) * 1e-3 + 1e-9) shown.push([rows.length > shown.length ? "other words" : "the rest", left]);
+  const scale = sum ? share / sum : 0, added = new Map();
+  for (const [word, score] of words) added.set(word, (added.get(word) ?? 0) + score * scale); // two forms of one word
+  const rows = [...added].sort((a, b) => b[1] - a[1]), large = rows.filter(([, score]) => !isSmall(score));
+  const shown = rows.length > SHOWN || large.length < rows.length - 1 ? large.slice(0, SHOWN - 1) : rows;
+  const left = share - shown.reduce((total, [, score]) => total + score, 0), others = rows.length - shown.length;
+  if (others) shown.push([others === 1 ? "and 1 other" : `and ${others} others, together`, left]);
+  else if (!isSmall(left)) shown.push(["the rest", left]);
   return [side, share, shown];
 }
 
@@ -68,8 +70,9 @@ export function drawWhy(hit, asked) {
       make(
         "table", {}, make("caption", {}, side, " ", make("b", {}, number(share))),
         make("tbody", {}, rows.map(([word, score]) =>
-          make("tr", {}, make("th", {scope: "row"}, text(word, 60)), make("td", {class: "n"}, number(score)),
-            make("td", {class: "bar"}, bar(score / largest)))
+          isSmall(score)
+            ? make("tr", {}, make("th", {scope: "row", colspan: 3}, text(word, 60), ": ", number(score)))
+            : make("tr", {}, make("th", {scope: "row"}, text(word, 60)), make("td", {class: "n"}, number(score)), make("td", {class: "bar"}, bar(score / largest)))
         )),
       )
     ),
@@ -87,10 +90,12 @@ export function factorsOf(hit) {
   return found;
 }
 
+// True of a number that three places round to nothing.
+const isSmall = (value) => Math.abs(value) < 0.0005;
+
 // A number that may be close to 0.
 function number(value) {
-  const size = Math.abs(value);
-  return size >= 10 ? value.toFixed(2) : size >= 0.001 || size === 0 ? value.toFixed(3) : value.toExponential(1);
+  return Math.abs(value) >= 10 ? value.toFixed(2) : value && isSmall(value) ? "less than 0.001" : value.toFixed(3);
 }
 
 function bar(share) {
