@@ -619,6 +619,18 @@ def test_answers_have_the_order_of_a_field_without_a_script(client):
     assert get(client, q="salt", sort="nonsense").all("div", role="alert")
 
 
+@pytest.mark.parametrize(
+    ("q", "is_said"),
+    [("salt", False), ("salt water", True), ("salt -water", False), ("salt year>2000 lang:de", False), ("", False)],
+)
+def test_both_orders_of_a_question_of_several_words_are_said(client, q, is_said):
+    page, before = get(client, q=q, sort="year:desc"), "first texts with most words of the question, these by year"
+    assert page.text.count(before) == (2 if is_said else 0)  # beside the order, and on paper
+    assert (f"order: {before}, newest first" in page.text) == is_said
+    (note,) = [given for name, given in page.elements if given.get("class") == "hint order-note"]
+    assert ("hidden" in note) == (not is_said)
+
+
 def test_a_file_of_answers_says_where_it_is_cut(serving, records):
     page = get(serving(records, page=PAGE, max_k=20), where="year > 0")
     assert (

@@ -68,6 +68,7 @@ _OTHER = re.compile(
     r"(?P<before>(?P<words>\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(?P<word>\S+)\."
 )
 """The remark on two words that texts write as one, or on a rare word beside a frequent one; as in main.js."""
+_NO_WORD = re.compile(r"^-|[:<>=]|^(AND|OR|NOT)$")  # of a question
 _BEGIN = 6  # queries to begin with
 _SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
@@ -146,12 +147,24 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
     if not is_like:
         by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
         order = orders[sort] if sort or asked else _AS_IN_FILES
-        said = [f"order: {order}", *said, by, *(f"{name}={value}" for name, value in weighed(params).items())]
+        said = [
+            f"order: {_first_of(params)}{order}",
+            *said,
+            by,
+            *(f"{name}={value}" for name, value in weighed(params).items()),
+        ]
     return [
         tag("p", "" if is_like else asked, class_="asked", dir="auto"),
         tag("p", [[" · " if at else "filters: ", one] for at, one in enumerate(narrowed)], class_="narrowed"),
         tag("p", tag("bdi", " · ".join(filter(None, said))), class_="set"),
     ]
+
+
+def _first_of(params: Mapping[str, str]) -> str:
+    """Return what comes before an order by a field in the search view, if the question has several words; as in state.js."""
+    words = [one for one in params.get("q", "").split() if re.search(r"[^\W_]", one) and not _NO_WORD.search(one)]
+    has_both = params.get("sort") and not (params.get("similar") or params.get("similar_id")) and len(words) > 1
+    return "first texts with most words of the question, these by " if has_both else ""
 
 
 def with_all(texts: Sequence[Any]) -> list[Any]:
@@ -491,7 +504,7 @@ def _form(
     kept = {name: value for name, value in weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
     texts_box = tag("input", type="checkbox", name="texts", value="whole", checked=params.get("texts") == "whole")
-    button = tag("button", "Search", type="submit")
+    button, first = tag("button", "Search", type="submit"), _first_of(params)
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag("p", typed, ".", class_="hint typed", id="typed") if has_words else None,
@@ -501,8 +514,8 @@ def _form(
             tag("label", docs, tag("span", "one answer per document")),
             tag("label", texts_box, tag("span", "whole texts")),
             options("sort", orders, params.get("sort", ""), "order"),
-            tag("span", "texts with most words of the question first", class_="hint order-note",
-                hidden=not (params.get("sort") and params.get("q", "").strip())),
+            tag("span", first, tag("bdi", re.sub(r":(asc|desc)$", "", params.get("sort", ""))) if first else None,
+                class_="hint order-note", hidden=not first),
             tag("label", tag("span", "condition"), where, class_="where") if has_where else where,
             tag("span", about_conditions(columns, index["rows"]), class_="hint where-note", id="where-note")
             if has_where else None,

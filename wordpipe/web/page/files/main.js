@@ -6,7 +6,7 @@ import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {ahead, exported, facets, fileName, isRange, isWord, K, likeOf, PASSAGE, read, replaced, request, textUrl, url, WHOLE, wordAt} from "./state.js";
+import {ahead, exported, facets, fileName, firstOf, isRange, isWord, K, likeOf, PASSAGE, read, replaced, request, textUrl, url, WHOLE, wordAt} from "./state.js";
 import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -195,7 +195,8 @@ function search(view) {
     if (!isAsked(state)) order.querySelector(`[value="${AS_IN_FILES}"]`)?.remove(); // it is the first one
     order.value = state.sort === AS_IN_FILES && !isAsked(state) ? "" : state.sort;
     order.options[0].textContent = state.q.trim() ? "relevance" : "as in the files";
-    note.hidden = !state.sort || !state.q.trim() || Boolean(state.similar);
+    note.hidden = !firstOf(state);
+    note.textContent = firstOf(state) + state.sort.replace(/:(asc|desc)$/, "");
     order.closest("label").hidden = Boolean(state.similar) || order.options.length < 2;
     const hadChip = chips.contains(document.activeElement);
     chips.replaceChildren(...drawChips(state, {choose, condition: (where) => change({where})}));

@@ -1,7 +1,7 @@
 // What stands on paper alone: above the answers what was asked, how, of which texts, and the day; below all of it the address; and a title from the second sheet on.
 import {make, text} from "./dom.js";
 import {inWords} from "./filters.js";
-import {read} from "./state.js";
+import {firstOf, read} from "./state.js";
 
 const TITLE = 80; // characters above a sheet
 const OF_TEXT = ["index", "row", "start", "whole", "part"]; // parameters that say which text it is, or which document
@@ -25,7 +25,7 @@ function say(view) {
   const state = read(location.search), asked = state.similar ? "" : state.q.trim(), said = [state.docs && "one answer per document", state.whole && "whole texts"];
   if (!state.similar) {
     const order = view.querySelector("select[name=sort]"), by = {auto: "", 0: "exact words only", 10: "meaning only"}[state.mix] ?? `meaning ${state.mix}0 %`;
-    if (order) said.unshift(`order: ${order.selectedOptions[0].textContent}`); // without answers the page has none
+    if (order) said.unshift(`order: ${firstOf(state)}${order.selectedOptions[0].textContent}`); // without answers the page has none
     said.push(by, ...Object.entries(state.weighed).map((one) => one.join("=")));
   }
   view.querySelector(".paper .asked").textContent = asked;

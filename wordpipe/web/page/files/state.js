@@ -52,6 +52,12 @@ export function url(state, only) {
   return query ? `./?${query}` : "./";
 }
 
+// What comes before an order by a field, where a question has several words; conditions and left out words are none. As in search_view.py.
+export function firstOf(state) {
+  const words = state.q.split(/\s+/).filter((one) => /[\p{L}\p{N}]/u.test(one) && !/^-|[:<>=]|^(AND|OR|NOT)$/.test(one));
+  return state.sort && !state.similar && words.length > 1 ? "first texts with most words of the question, these by " : "";
+}
+
 // The endpoint and the parameters that answer a state.
 export function request(state, more = {}) {
   const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
