@@ -724,6 +724,34 @@ def test_near_duplicates_are_folded(see):
 
 
 @pytest.mark.oracle
+def test_the_arrow_leads_to_the_answers_from_wherever_it_has_no_other_use(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt+water")
+    page.wait_for_selector(f"{HITS} .why-button")
+    seen.settle()
+    assert page.evaluate("document.activeElement === document.body")
+    hit_of_focus = "document.activeElement.closest('li.hit')?.id"
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(hit_of_focus) == "answer-1"
+    for place, is_free in (
+        ("#mix", False),
+        ("select[name=sort]", False),
+        ("header nav a", True),
+        ("button.more", True),
+    ):
+        page.locator(place).first.focus()
+        page.evaluate("scrollTo(0, 0)")
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate(hit_of_focus) == ("answer-1" if is_free else None), place
+        seen.settle()
+    seen.go("/?index=records&q=salt+water")
+    page.wait_for_selector(f"{HITS} .why-button")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/text/**")
+
+
+@pytest.mark.oracle
 def test_the_keyboard_alone_does_it_all(see):
     seen = see()
     page = seen.go("/?q=rust+eats+iron")

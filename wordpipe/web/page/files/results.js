@@ -185,14 +185,18 @@ function cutPieces(pieces, most) {
   return cut;
 }
 
-// ↓ ↑ from the field through the answers, Enter for the text, Escape back to the field, and out of it: it erases nothing. The menu
+// Whether ↓ has no other use where the focus is.
+const isFree = (at) => !at?.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]") && !at?.closest?.(".export");
+
+// ↓ ↑ from the field, or from where no other use of ↓ is, through the answers, Enter for the text, Escape back to the field, and out of it: it erases nothing. The menu
 // of exports is closed by the first Escape, and by a click elsewhere, which opens no answer.
 export function walkByKeys(field, list) {
   const all = () => [...list.querySelectorAll("li.hit")].filter((one) => one.offsetParent !== null);
   const move = (step) => {
     const hits = all();
     const at = hits.indexOf(document.activeElement?.closest?.("li.hit"));
-    const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
+    const begin = document.activeElement === field ? 0 : (hits.findIndex((one) => one.getBoundingClientRect().bottom > 0) + hits.length) % hits.length; // the first in sight, or the last one
+    const next = at < 0 ? (step > 0 ? begin : -1) : at + step;
     if (next < 0) field.focus();
     else hits[Math.min(next, hits.length - 1)]?.focus();
     hits[next]?.scrollIntoView({block: "nearest"});
@@ -213,7 +217,7 @@ export function walkByKeys(field, list) {
     const isWhole = at === field && field.value && field.selectionStart === 0 && field.selectionEnd === field.value.length;
     if (event.key === "Escape" && menu()) close(menu()).focus();
     else if (event.key === "/" && (!typing || isWhole)) field.focus(), field.select(); // of a whole selected question nothing is replaced
-    else if (event.key === "ArrowDown" && (at === field || inHits)) move(1);
+    else if (event.key === "ArrowDown" && (at === field || inHits || isFree(at)) && all().length) move(1);
     else if (event.key === "ArrowUp" && inHits) move(-1);
     else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
     else if (event.key === "Escape" && at === field) field.blur();
