@@ -1386,10 +1386,29 @@ def test_the_paper_of_a_text_has_its_address_alone(see):
 
 
 @pytest.mark.oracle
+def test_the_keys_stand_below_the_answers_but_not_on_paper_or_where_it_is_narrow(see):
+    seen = see()
+    for asked in ("q=salt", "sort=title"):
+        page = seen.go(f"/?index=records&{asked}")
+        page.wait_for_selector(f"{HITS} .why-button")
+        keys = page.locator("#results .dots kbd")
+        assert keys.all_inner_texts() == ["/", "↓", "↑", "Enter", "Esc"]
+        assert keys.first.is_visible()
+        assert ("Dots show" in page.locator("#results .dots").inner_text()) == (asked == "q=salt")
+        page.emulate_media(media="print")
+        assert not keys.first.is_visible()
+        page.emulate_media(media="null")
+        page.set_viewport_size({"width": 420, "height": 800})
+        assert not keys.first.is_visible()
+        page.set_viewport_size({"width": 1400, "height": 900})
+
+
+@pytest.mark.oracle
 def test_a_phone_folds_the_options_says_what_is_set_and_shows_no_keys(see):
     seen = see(viewport={"width": 420, "height": 800}, has_touch=True, is_mobile=True)
     page = seen.go("/?index=records&q=salt&mix=10")
-    page.wait_for_selector(HITS)
+    page.wait_for_selector(f"{HITS} .why-button")
+    assert not page.locator("#results .dots kbd").first.is_visible()
     options, docs = page.locator(".fold summary"), page.locator("input[name=docs]")
     assert options.inner_text().endswith("records · meaning only")
     assert not docs.is_visible()

@@ -269,7 +269,7 @@ function search(view) {
         ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, place === border)))]
         : [nothing(found, asked)]),
       ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => ((goOn = list.querySelectorAll(":scope > ol > li.hit").length), change({k: Math.min(most, asked.k + K)}, {replace: true}))}, "more answers")] : []),
-      ...(largest && groups.length ? [make("p", {class: "hint dots"}, DOTS)] : []),
+      ...(groups.length ? [make("p", {class: `hint dots${largest ? "" : " by-keys"}`}, largest ? `${DOTS} ` : "", welcome.querySelector(".by-keys")?.cloneNode(true))] : []),
     );
     if (head.parentNode !== results) results.replaceChildren(chips, head, list);
     // the button that had the focus is gone: the focus goes to the first of the further answers, or to the last one
