@@ -151,8 +151,7 @@ class Facets:
         self._columns = {
             field.name: _Column(field, _counted_values(opened.columns, field.name)) for field in opened.columns.schema
         }
-        has_documents = isinstance(opened, OpenTextIndex)
-        self._n_documents = len(np.unique(opened.documents)) if has_documents else len(opened)
+        self._n_documents = len(np.unique(opened.documents)) if isinstance(opened, OpenTextIndex) else len(opened)
 
     def count(
         self, opened: OpenIndex, options: QueryOptions, chosen: Chosen, question: str | None, n_values: int, *,

@@ -19,7 +19,6 @@ from wordpipe.stages import less_related_from
 from wordpipe.web.page.card import DOTS, card, cut, room_of
 from wordpipe.web.page.filters_view import (
     KEPT,
-    OURS,
     Chosen,
     about_conditions,
     chips_of,
@@ -41,7 +40,6 @@ from wordpipe.web.page.parts import (
     Markup,
     artifact_choice,
     cut_words,
-    distinct_names,
     hidden,
     names_of,
     on_page,
@@ -51,6 +49,7 @@ from wordpipe.web.page.parts import (
     tag,
     url,
 )
+from wordpipe.web.page.start_view import AS_IN_FILES, first_of, looks_of, made_of, orders_of, welcome_of
 
 K = 10  # hits at first
 _MIXES = [
@@ -62,15 +61,10 @@ _MIXES = [
     ("10", "meaning only"),
 ]
 _VALUES = 8  # of a filter
-_ORDERED = 8  # fields by which answers can be put in order
-_ROW, _AS_IN_FILES, _NEWEST = "row", "as in the files", "newest first"  # orders; as in main.js
 _OTHER = re.compile(
     r"(?P<before>(?P<words>\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(?P<word>\S+)\."
 )
 """The remark on two words that texts write as one, or on a rare word beside a frequent one; as in main.js."""
-_NO_WORD = re.compile(r"^-|[:<>=]|^(AND|OR|NOT)$")  # of a question
-_BEGIN = 6  # queries to begin with
-_SOURCES = 3  # that are named
 _ALIKE = 0.7  # share of runs of three words in common, from which a text is folded below another one; as in results.js
 _LONGEST = 2_000  # characters of an address that the server reads
 _BEGINNING = 160  # characters of the text that others are similar to
@@ -119,9 +113,9 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     has_filters = any(is_shown(one, fields["total"]) for one in columns)
     made = await made_of(ask, index)
     columns_of_order = columns if has_words else ()
-    orders = _orders(columns_of_order, params.get("sort", ""))
-    looks = _looks(index, _orders(columns_of_order, ""), fields) if fields_status == 200 else None
-    welcome = await _welcome(ask, index, made, looks, has_filters=has_filters)
+    orders = orders_of(columns_of_order, params.get("sort", ""))
+    looks = looks_of(index, orders_of(columns_of_order, ""), fields) if fields_status == 200 else None
+    welcome = await welcome_of(ask, index, made, looks, has_filters=has_filters)
     texts_said = tag(
         "p", "index: ", tag("bdi", index.get("label", name)), f" · {index['rows']:,} texts. ", made, class_="of"
     )
@@ -146,9 +140,9 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
     said += ["whole texts"] if params.get("texts") == "whole" else []
     if not is_like:
         by = {"0": "exact words only", "10": "meaning only"}.get(mix, f"meaning {mix}0 %") if mixed(mix) else ""
-        order = orders[sort] if sort or asked else _AS_IN_FILES
+        order = orders[sort] if sort or asked else AS_IN_FILES
         said = [
-            f"order: {_first_of(params)}{order}",
+            f"order: {first_of(params)}{order}",
             *said,
             by,
             *(f"{name}={value}" for name, value in weighed(params).items()),
@@ -158,13 +152,6 @@ def _asked_on_paper(params: Mapping[str, str], chosen: Chosen, orders: Mapping[s
         tag("p", [[" · " if at else "filters: ", one] for at, one in enumerate(narrowed)], class_="narrowed"),
         tag("p", tag("bdi", " · ".join(filter(None, said))), class_="set"),
     ]
-
-
-def _first_of(params: Mapping[str, str]) -> str:
-    """Return what comes before an order by a field in the search view, if the question has several words; as in state.js."""
-    words = [one for one in params.get("q", "").split() if re.search(r"[^\W_]", one) and not _NO_WORD.search(one)]
-    has_both = params.get("sort") and not (params.get("similar") or params.get("similar_id")) and len(words) > 1
-    return "first texts with most words of the question, these by " if has_both else ""
 
 
 def with_all(texts: Sequence[Any]) -> list[Any]:
@@ -409,72 +396,6 @@ def _runs_of(text: str) -> set[str]:
     return {" ".join(words[at : at + 3]) for at in range(len(words) - 2)} if len(words) > 3 else {" ".join(words)}
 
 
-def _looks(index: Mapping[str, Any], orders: Sequence[tuple[str, str]], facets: Mapping[str, Any]) -> Markup:
-    """Return the line of the search tab that lists all texts, in orders that they have; one of each document of several."""
-    found = [(value, "by title") for value, _ in orders if value == "title"]
-    found += [(value, "newest first") for value, said in orders if said.endswith(_NEWEST)][:1]
-    found.append((_ROW, "from the beginning"))
-    documents = facets["documents"] if facets["documents"] < facets["total"] else 0
-    kept = {"index": index["name"], "docs": "1" if documents else None}
-    links = [[" · " if at else None, tag("a", said, href=url(sort=to, **kept))] for at, (to, said) in enumerate(found)]
-    what = f"{documents:,} documents" if documents else "texts"
-    return tag("p", f"Or look through all {what}: ", links, class_="looks")
-
-
-async def _welcome(ask: Any, index: Mapping[str, Any], made: Inner, looks: Inner, *, has_filters: bool) -> Markup:
-    """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
-    keys = [
-        "Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
-        " next or previous answer, ", tag("kbd", "Enter"), " its text, ", tag("kbd", "Esc"),
-        " back to the search field, from a text back to the answers",
-    ]  # fmt: skip
-    lead = f"Search {index['rows']:,} texts by words{' and by meaning' if index['dim'] else ''}."
-    status, found = await ask("/suggest", {"index": index["name"], "k": str(_BEGIN)})
-    queries = [one["query"] for one in found["suggestions"]] if status == 200 else []
-    links = [
-        tag("li", tag("a", tag("bdi", one), href=url(q=one, index=index["name"]), class_="ask")) for one in queries
-    ]
-    return tag(
-        "div", tag("p", lead, class_="lead"), tag("p", made, class_="hint"),
-        [tag("p", "Some queries to begin with:"), tag("ul", links, class_="begin")] if links else None, looks,
-        tag("p", "Or choose a filter to look without a question.", class_="hint") if has_filters else None,
-        tag("p", "Answers appear while you type. ", tag("span", keys, class_="by-keys"), class_="keys"), class_="empty",
-    )  # fmt: skip
-
-
-async def made_of(ask: Any, index: Mapping[str, Any]) -> list[Inner]:
-    """Return the sentences of a page on what an index was made from, and when."""
-    said: list[Inner] = []
-    status, found = await ask("/facets", {"index": index["name"], "values": str(_SOURCES)})
-    column = next((one for one in found["columns"] if one["name"] == "source"), None) if status == 200 else None
-    if column and column["distinct"]:
-        n, names = column["distinct"], distinct_names([str(one["value"]) for one in column["values"]])
-        more = f" and {n - len(names):,} more" if n > len(names) else ""
-        said += [
-            f"From {n:,} {'source' if n == 1 else 'sources'}: ",
-            tag("bdi", ", ".join(map(cut, names))),
-            f"{more}. ",
-        ]
-    if index.get("made") and index["name"] != ALL:
-        day = time.strftime("%Y-%m-%d", time.gmtime(index["made"]))
-        said += ["The index is of ", tag("time", day, datetime=day), "."]
-    return said
-
-
-def _orders(columns: Sequence[Mapping[str, Any]], chosen: str) -> list[tuple[str, str]]:
-    """Return the orders of answers that the search tab offers: by relevance, title, and dates and numbers that differ."""
-    orders = [("", "relevance")]
-    differing = [one for one in columns if one.get("least") != one.get("largest") and one["name"] not in OURS]
-    for column in differing[:_ORDERED]:
-        name = column["name"]
-        is_time = column["type"].startswith(("date", "timestamp")) or "year" in name.lower()
-        first, last = (_NEWEST, "oldest first") if is_time else ("largest first", "smallest first")
-        orders += [(f"{name}:desc", f"{name}, {first}"), (f"{name}:asc", f"{name}, {last}")]
-    if any(one["name"] == "title" and one["distinct"] != 0 for one in columns):
-        orders.append(("title", "title, A to Z"))
-    return orders if chosen in dict(orders) else [*orders, (chosen, _AS_IN_FILES if chosen == _ROW else chosen)]
-
-
 def _form(
     params: Mapping[str, str], texts: Sequence[Any], index: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
     orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool,
@@ -504,7 +425,7 @@ def _form(
     kept = {name: value for name, value in weighed(params).items() if name != "exact"}  # that is of one question
     docs = tag("input", type="checkbox", name="docs", value="1", checked=params.get("docs") == "1")
     texts_box = tag("input", type="checkbox", name="texts", value="whole", checked=params.get("texts") == "whole")
-    button, first = tag("button", "Search", type="submit"), _first_of(params)
+    button, first = tag("button", "Search", type="submit"), first_of(params)
     return tag(
         "form", tag("div", tag("label", "Search", for_="q", class_="unseen"), field, button, class_="field-row"),
         tag("p", typed, ".", class_="hint typed", id="typed") if has_words else None,

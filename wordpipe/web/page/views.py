@@ -38,7 +38,8 @@ from wordpipe.web.page.parts import (
     without_folders,
 )
 from wordpipe.web.page.reading_view import reading_view
-from wordpipe.web.page.search_view import made_of, search_view
+from wordpipe.web.page.search_view import search_view
+from wordpipe.web.page.start_view import made_of
 from wordpipe.wording import counted, human_bytes, human_count, human_seconds
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
