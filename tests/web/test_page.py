@@ -430,6 +430,13 @@ def test_of_documents_of_several_texts_an_order_lists_one_of_each(serving, built
     assert [hit["title"] for hit in found["hits"]] == sorted((one["title"] for one in rows), reverse=True)
     assert len({hit["doc_id"] for hit in found["hits"]}) == found["matches"] == 14
     assert client.get("/facets").json()["documents"] == 14
+    # the choice of one answer per document is there where a document has several texts
+    rows = [{"text": f"Salt {n}"} for n in range(3)]
+    wordpipe.index(wordpipe.ingest(rows, output=tmp_path / "c"), output=tmp_path / "each")
+    (label,) = re.findall(r"<label[^>]*><input[^>]*name=\"docs\"", serving(tmp_path / "each", page=PAGE).get("/").text)
+    assert " hidden" in label
+    (label,) = re.findall(r"<label[^>]*><input[^>]*name=\"docs\"", client.get("/").text)
+    assert " hidden" not in label
 
 
 def test_what_is_similar_has_one_text_of_each_document(serving, built, tmp_path):

@@ -276,7 +276,7 @@ def _part(text: str, asked: TextOf) -> dict[str, Any]:
 
 
 def _beside(opened: OpenTextIndex, row: int) -> dict[str, int | None]:
-    """Return the rows beside a row in its document, the document's first and last row, and the first ones of those beside it.
+    """Return the rows beside a row in its document, with which rows it begins and ends, and the first rows of those beside it.
 
     None stands where the document, or the index, begins or ends.
     """

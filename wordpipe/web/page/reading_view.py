@@ -336,7 +336,7 @@ def _beside(
 
 
 def _beside_link(label: str, other: Mapping[str, Any], found: Mapping[str, Any], to: str, kind: str) -> Markup:
-    """Return the link from a text to the one before or after it, which says what that is, and the key that follows it."""
+    """Return the link from a text to the one before or after it, which says how that begins, and its key."""
     led = [tag("span", label), tag("bdi", _led_to(other, found), class_="led")]
     return tag("a", led, href=to, rel=kind, title=f"or the key {'j' if kind == 'next' else 'k'}")
 

@@ -116,12 +116,13 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     orders = orders_of(columns_of_order, params.get("sort", ""))
     looks = looks_of(index, orders_of(columns_of_order, ""), fields) if fields_status == 200 else None
     welcome = await welcome_of(ask, index, made, looks, has_filters=has_filters)
+    has_parts = fields_status != 200 or fields["documents"] < fields["total"]
     texts_said = tag(
         "p", "index: ", tag("bdi", index.get("label", name)), f" · {index['rows']:,} texts. ", made, class_="of"
     )
     return tag(
         "div", tag("div", _asked_on_paper(params, chosen, dict(orders)), texts_said, class_="paper top"),
-        _form(params, texts, index, columns, orders, mixes=mixes, has_words=has_words),
+        _form(params, texts, index, columns, orders, mixes=mixes, has_words=has_words, has_parts=has_parts),
         tag("div", chips_of(chosen, params), hits or welcome, id="results"), tag("template", welcome, id="welcome"),
         filters_of(fields if fields_status == 200 else None, chosen, params),
         class_="search likes" if liked else "search", data_index=name,
@@ -398,7 +399,7 @@ def _runs_of(text: str) -> set[str]:
 
 def _form(
     params: Mapping[str, str], texts: Sequence[Any], index: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
-    orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool,
+    orders: Sequence[tuple[str, str]], *, mixes: bool, has_words: bool, has_parts: bool,
 ) -> Markup:  # fmt: skip
     """Return the HTML form of the search tab; `columns`, of the facets, are the fields of its examples."""
     typed = [
@@ -432,7 +433,7 @@ def _form(
         tag("details", tag("summary", "Options"), tag(
             "div", artifact_choice("index", {"artifacts": texts}, ["search"], index["name"], "Search in"),
             options("mix", _MIXES, params.get("mix", "auto"), "search by") if mixes else None,
-            tag("label", docs, tag("span", "one answer per document")),
+            tag("label", docs, tag("span", "one answer per document"), hidden=not has_parts and params.get("docs") != "1"),
             tag("label", texts_box, tag("span", "whole texts")),
             options("sort", orders, params.get("sort", ""), "order"),
             tag("span", first, tag("bdi", re.sub(r":(asc|desc)$", "", params.get("sort", ""))) if first else None,
