@@ -276,7 +276,7 @@ def _part(text: str, asked: TextOf) -> dict[str, Any]:
 
 
 def _beside(opened: OpenTextIndex, row: int) -> dict[str, int | None]:
-    """Return the rows beside a row in its document, with which rows it begins and ends, and the first rows of those beside it.
+    """Return the rows of the texts beside a row, the first and last row of its document, and where others beside it begin.
 
     None stands where the document, or the index, begins or ends.
     """
