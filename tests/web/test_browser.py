@@ -787,7 +787,7 @@ def test_the_keyboard_alone_does_it_all(see):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate(name_of))
-    assert {"mix", "docs", "where", "why", "more like this", "export"} <= reached
+    assert {"mix", "texts", "where", "why", "more like this", "export"} <= reached
     assert seen.errors == []
 
 
@@ -927,7 +927,7 @@ def test_a_suggestion_replaces_the_word_that_was_typed(see):
     page = seen.go("/?index=records&mix=10")
     page.wait_for_selector("#filters label")
     page.fill("#q", "Resalts SALTT saltt bread")
-    page.locator("#docs, input[name=docs]").first.focus()  # the word is finished
+    page.locator("input[name=texts]").first.focus()  # the word is finished
     told = page.locator("p.unknown", has_text="saltt is unknown to the vectors")
     told.locator("button").first.click()
     until(page, "!/saltt/i.test(document.querySelector('#q').value)")
@@ -942,7 +942,7 @@ def test_a_corrected_word_is_searched_as_it_was_typed(see):
     page = see().go("/?index=records&mix=0")
     page.wait_for_selector("#filters label")
     page.fill("#q", "SALTT saltt bread")
-    page.locator("input[name=docs]").focus()
+    page.locator("input[name=texts]").focus()
     told = page.locator("p.unknown", has_text="searched for salt instead of saltt")
     told.get_by_role("button", name="search as typed").click()
     page.locator("p.unknown", has_text="saltt is in no text").first.wait_for()
@@ -1411,14 +1411,14 @@ def test_a_phone_folds_the_options_says_what_is_set_and_shows_no_keys(see):
     page = seen.go("/?index=records&q=salt&mix=10")
     page.wait_for_selector(f"{HITS} .why-button")
     assert not page.locator("#results .dots kbd").first.is_visible()
-    options, docs = page.locator(".fold summary"), page.locator("input[name=docs]")
+    options, box = page.locator(".fold summary"), page.locator("input[name=texts]")
     assert options.inner_text().endswith("records · meaning only")
-    assert not docs.is_visible()
+    assert not box.is_visible()
     options.click()
-    docs.check()
-    until(page, "document.querySelector('.fold summary').innerText.endsWith('meaning only · one answer per document')")
+    box.check()
+    until(page, "document.querySelector('.fold summary').innerText.endsWith('meaning only · whole texts')")
     page.set_viewport_size({"width": 900, "height": 800})
-    assert docs.is_visible()
+    assert box.is_visible()
     assert not options.is_visible()
     page.set_viewport_size({"width": 420, "height": 800})
     seen.go("/").wait_for_selector(".keys")

@@ -55,6 +55,7 @@ function search(view) {
   function change(some, {later = false, replace = false} = {}) {
     state = {...state, k: K, ...("q" in some ? {begun: false} : {}), ...some};
     isNew ||= !replace;
+    cameBack = ""; // who asks something else stays where they are
     results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
     timer = setTimeout(() => {
