@@ -129,6 +129,9 @@ def test_the_legend_lists_its_texts_and_a_reset_keeps_the_question(look_at, serv
     assert page.locator("#card .said").inner_text() == f"{size} texts of “{said}”"
     assert page.locator("#card ol button").count() == int(size)
     assert entry.get_attribute("aria-pressed") == "true"
+    page.locator("#card ol button").nth(2).click()  # one of them begins as it does elsewhere
+    page.locator("#card .text", has_text="note").wait_for()
+    page.locator("#card .to-list").click()
     entry.click()
     page.locator("#card .said", has_text=answers).wait_for()
     entry.click()

@@ -184,16 +184,17 @@ function lightAnswers(wait = WAIT, keeps = false) {
       return showFew(found, `${found.length.toLocaleString("en")} titles with “${asked}”`, keeps, true);
     }
     asking = new AbortController();
+    const { signal } = asking;
     try {
       const narrow = filters(), of = asked ? `answers to “${asked}”` : "texts";
       let reply, narrowed = narrow.f || narrow.where ? ` with ${filtersSaid()}` : "";
       try {
-        reply = await get("search", { q: asked, ...(asked ? { prefix: 1 } : {}), k: ASKED, format: "json", ...narrow });
+        reply = await get("search", { q: asked, ...(asked ? { prefix: 1 } : {}), k: ASKED, format: "json", ...narrow }, signal);
       } catch (error) {
         if (!narrowed || error.name === "AbortError" || error.status !== 400) throw error;
         const said = error.message.split("; ").slice(0, 2).join("; ").replace(/\.$/, "");
         if (!asked) return showFew([], `The filters cannot be applied on this map: ${said}.`, keeps, true);
-        reply = await get("search", { q: asked, prefix: 1, k: ASKED, format: "json" });
+        reply = await get("search", { q: asked, prefix: 1, k: ASKED, format: "json" }, signal);
         narrowed = `, without the filters, which cannot be applied on this map: ${said}`;
       }
       const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0);
@@ -205,8 +206,8 @@ function lightAnswers(wait = WAIT, keeps = false) {
   }, wait);
 }
 
-async function get(path, params) {
-  const reply = await fetch(new URL(`${path}?${new URLSearchParams({ ...params, index: TEXTS.index })}`, SERVER), { signal: asking.signal });
+async function get(path, params, signal) {
+  const reply = await fetch(new URL(`${path}?${new URLSearchParams({ ...params, index: TEXTS.index })}`, SERVER), { signal });
   const found = await reply.json();
   if (!reply.ok) throw Object.assign(new Error(found.error?.message ?? reply.status), { status: reply.status });
   return found;
@@ -230,119 +231,6 @@ function numberOfRow(row) {
     else high = middle;
   }
   return ROWS[low] === row ? low : -1;
-}
-
-// ---- what is said beside the map
-
-// `keeps` the text that is chosen, which the address names.
-function showFew(numbers, said, keeps = false, isAnswer = false) {
-  few.fill(0);
-  for (const word of numbers) few[word] = 1;
-  [fewNumbers, fewSaid, fewAnswer, listed] = [numbers, said, isAnswer, LISTED];
-  state.hovered = -1; // of the list before
-  if (state.chosen >= 0 && !keeps) choose(-1);
-  else showText();
-  draw();
-}
-
-function showText() {
-  const word = fewSaid ? state.chosen : wordInFocus(); // a list stays while one points at dots
-  if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...aboutText(word));
-  card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
-  if (fewSaid) return card.replaceChildren(...closing(), ...wayToAnswers(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), ...wayWithoutFilters(), listOf(fewNumbers));
-  card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
-    + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
-}
-
-function listOf(numbers) {
-  const list = element("ol", "", TEXTS ? "texts" : "");
-  list.append(...numbers.slice(0, listed).map((word) => {
-    const item = element("li"), button = element("button");
-    button.type = "button";
-    button.style.color = `var(--c${GROUPS[word]})`;
-    button.append(element("bdi", WORDS[word]));
-    button.addEventListener("click", () => goTo(word));
-    item.append(button);
-    if (SERVER) item.append(wayToText(word, "read", WORDS[word]));
-    if (TEXTS) for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
-    return item;
-  }));
-  if (numbers.length > listed) {
-    const item = element("li"), more = element("button", `and ${(numbers.length - listed).toLocaleString("en")} more`, "more");
-    more.type = "button";
-    more.addEventListener("click", () => {
-      const before = listed;
-      listed += LISTED;
-      showText();
-      card.querySelectorAll("ol > li > button")[before].focus();
-    });
-    item.append(more);
-    list.append(item);
-  }
-  return list;
-}
-
-// Back to the list from which a text was chosen.
-function wayToList() {
-  if (!fewSaid || state.chosen < 0) return [];
-  const button = element("button", `← ${fewSaid}`, "to-list");
-  button.type = "button";
-  button.addEventListener("click", () => choose(-1));
-  return [button];
-}
-
-// Back to the answers, from a list of other texts.
-const isBesideAnswers = () => Boolean(fewSaid && !fewAnswer && (wanted.value.trim() || filtersSaid()));
-
-function wayToAnswers() {
-  if (!isBesideAnswers()) return [];
-  const button = element("button", wanted.value.trim() ? `← answers to “${wanted.value.trim()}”` : `← texts with ${filtersSaid()}`, "to-list");
-  button.type = "button";
-  button.addEventListener("click", stepBack);
-  return [button];
-}
-
-function wayWithoutFilters() {
-  if (!fewAnswer || !filtersSaid()) return [];
-  const button = element("button", "without filters", "to-list");
-  button.type = "button";
-  button.addEventListener("click", dropFilters);
-  return [button];
-}
-
-// The page of a text, which leads back to the map as it is.
-function wayToText(word, said, name) {
-  const layout = new URLSearchParams(location.search).get("layout") ?? "auto";
-  const given = new URLSearchParams({ row: ROWS[word], index: TEXTS.index, map: layout, ...filters() }), link = element("a", said);
-  if (wanted.value.trim()) given.set("q", wanted.value.trim());
-  link.href = new URL(`text/?${given}`, SERVER).href;
-  link.dataset.word = word;
-  if (name) link.ariaLabel = `${said}: ${name}`;
-  link.addEventListener("click", () => rememberOpened(link));
-  return link;
-}
-
-// Lines of a file are not those of a narrow column.
-const flowing = (text) => text.replace(/\s+/g, " ").trim();
-
-// The beginning of a text: it is in the page, or the server is asked for it when the text is chosen.
-function aboutText(word) {
-  const body = element("p", "", "text");
-  body.dir = "auto";
-  if (!SERVER) {
-    const [stand, ...beginning] = TEXTS.beginnings[word].split("\n");
-    body.textContent = `${stand}\n${flowing(beginning.join(" "))}`;
-    return [body];
-  }
-  if (state.chosen !== word) return [];
-  if (told?.word === word) body.textContent = told.text;
-  else {
-    get("text", { row: ROWS[word], length: 600 }).then(({ text, next }) => {
-      told = { word, text: flowing(next === null ? text : `${text}…`) };
-      if (state.chosen === word) body.textContent = told.text;
-    }, () => {});
-  }
-  return [body, wayToText(word, "Read the text")];
 }
 
 // ---- colours
