@@ -18,7 +18,7 @@ def mapped(built, tmp_path_factory):
     rows = [
         {
             "id": f"{n}",
-            "title": f"{HOSTILE[n % len(HOSTILE)][:90]} {n}",
+            "title": f"{HOSTILE[n % len(HOSTILE)][:80]} {n}",
             "text": f"{text} note {n}",
             "kind": f"<i>{n % 3}",
         }
@@ -275,7 +275,8 @@ def test_a_long_list_goes_on(look_at, server):  # noqa: F811
     seen = look_at(server.url)
     page = seen.go("/map/texts?layout=pca")
     page.wait_for_selector("#legend button")
-    page.evaluate("showFew(Array.from({length: 450}, (_, n) => n % N), '450 texts')")
+    page.evaluate("for (let n = 0; n < 450; n++) WORDS[n] = `text ${n}`")
+    page.evaluate("showFew(Array.from({length: 450}, (_, n) => n), '450 texts')")
     for n, more in ((200, "and 250 more"), (400, "and 50 more")):
         assert page.locator("#card ol a").count() == n
         page.get_by_role("button", name=more).click()
@@ -283,6 +284,32 @@ def test_a_long_list_goes_on(look_at, server):  # noqa: F811
     assert (
         page.evaluate("[...document.querySelectorAll('#card ol > li > button')].indexOf(document.activeElement)") == 400
     )
+    assert seen.errors == []
+
+
+def test_texts_of_one_title_are_one_entry_of_a_list(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    page.evaluate("for (const n of [7, 9, 50]) WORDS[n] = 'Autism'")
+    page.evaluate("showFew([1, 7, 4, 50], '4 texts')")
+    entries = page.locator("#card ol.texts > li")
+    assert entries.count() == 3
+    assert entries.nth(1).inner_text() == "Autism · 2 texts"
+    fold = page.locator("#card summary")
+    fold.focus()
+    page.keyboard.press("Enter")
+    inner = page.locator("#card details button")
+    assert inner.all_inner_texts() == ["text 1 of 3", "text 3 of 3"]
+    assert page.get_by_role("button", name="Autism, text 3 of 3").count() == 1
+    inner.nth(1).click()
+    page.locator("#card", has_text="text 3 of 3 with this title").wait_for()
+    page.locator("#card .text", has_text="note 50").wait_for()
+    page.locator("#card .to-list").click()
+    assert inner.count() == 2  # it is still open
+    assert violations(page) == []
+    page.get_by_role("link", name="read: Autism, text 3 of 3").click()
+    page.locator(f"a[rel=bookmark]:has-text('{READ}')").wait_for()
     assert seen.errors == []
 
 

@@ -90,7 +90,7 @@ function addressOfMap() {
 function keepPlace() {
   store(PLACE, {
     address: addressOfMap(), n: N, turned, x: camera.x, y: camera.y, zoom: camera.scale / stage.fit, chosen: state.chosen, few: fewNumbers, said: fewSaid,
-    answer: fewAnswer, listed, group: state.litGroup, colour: document.getElementById("colour")?.value, opened: openedText, scrolled: card.scrollTop,
+    answer: fewAnswer, listed, unfolded: [...unfolded], group: state.litGroup, colour: document.getElementById("colour")?.value, opened: openedText, scrolled: card.scrollTop,
   });
 }
 
@@ -110,6 +110,7 @@ function restorePlace(kept, linked) {
   light(-1, kept.group);
   if (TEXTS) showFew(kept.few, kept.said, true, kept.answer);
   listed = kept.listed;
+  for (const one of [...(kept.unfolded ?? []), ...(kept.opened >= 0 ? [WORDS[kept.opened]] : [])]) unfolded.add(one);
   state.chosen = linked;
   showCard();
   if (canvas.clientHeight !== stage.height) refresh();

@@ -1,8 +1,12 @@
 // Beside a map of texts: lists of them, ways back to these, and how a text begins.
+const unfolded = new Set(); // titles of the list whose texts are shown one by one
+let namesakes = null; // title → its texts
+
 // `keeps` the text that is chosen, which the address names.
 function showFew(numbers, said, keeps = false, isAnswer = false) {
   few.fill(0);
   for (const word of numbers) few[word] = 1;
+  unfolded.clear();
   [fewNumbers, fewSaid, fewAnswer, listed] = [numbers, said, isAnswer, LISTED];
   state.hovered = -1; // of the list before
   if (state.chosen >= 0 && !keeps) choose(-1);
@@ -12,39 +16,81 @@ function showFew(numbers, said, keeps = false, isAnswer = false) {
 
 function showText() {
   const word = fewSaid ? state.chosen : wordInFocus(); // a list stays while one points at dots
-  if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...aboutText(word));
+  if (word >= 0) return card.replaceChildren(...closing(), ...wayToList(), title(word), ...standing(word), ...aboutText(word));
   card.ariaLive = fewSaid ? "off" : "polite"; // of a list the heading alone is read out
   if (fewSaid) return card.replaceChildren(...closing(), ...wayToAnswers(), Object.assign(element("p", fewSaid, "said"), { role: "status" }), ...wayWithoutFilters(), listOf(fewNumbers));
   card.replaceChildren(element("p", "Point at a dot to see the title of its text; click to read. Scroll or pinch to zoom, drag to move; titles appear when you zoom in. "
     + "With Lasso, or with Shift, draw around texts to list them.", "hint"));
 }
 
+// Texts of one title are one entry, which stands where the first of them does.
+function foldedByTitle(numbers) {
+  const found = new Map();
+  for (const word of numbers) {
+    if (found.has(WORDS[word])) found.get(WORDS[word]).push(word);
+    else found.set(WORDS[word], [word]);
+  }
+  return Array.from(found.values());
+}
+
 function listOf(numbers) {
-  const list = element("ol", "", TEXTS ? "texts" : "");
-  list.append(...numbers.slice(0, listed).map((word) => {
-    const item = element("li"), button = element("button");
-    button.type = "button";
-    button.style.color = `var(--c${GROUPS[word]})`;
-    button.append(element("bdi", WORDS[word]));
-    button.addEventListener("click", () => goTo(word));
-    item.append(button);
-    if (SERVER) item.append(wayToText(word, "read", WORDS[word]));
-    if (TEXTS) for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
-    return item;
-  }));
-  if (numbers.length > listed) {
-    const item = element("li"), more = element("button", `and ${(numbers.length - listed).toLocaleString("en")} more`, "more");
+  const list = element("ol", "", TEXTS ? "texts" : ""), entries = foldedByTitle(numbers);
+  list.append(...entries.slice(0, listed).map((words) => (words.length > 1 ? foldedItem(words) : textItem(words[0]))));
+  if (entries.length > listed) {
+    const item = element("li"), more = element("button", `and ${(entries.length - listed).toLocaleString("en")} more`, "more");
     more.type = "button";
     more.addEventListener("click", () => {
       const before = listed;
       listed += LISTED;
       showText();
-      card.querySelectorAll("ol > li > button")[before].focus();
+      card.querySelector("ol").children[before].querySelector("button, summary").focus();
     });
     item.append(more);
     list.append(item);
   }
   return list;
+}
+
+function textItem(word, said = "") {
+  const item = element("li"), button = element("button"), name = said ? `${WORDS[word]}, ${said}` : WORDS[word];
+  button.type = "button";
+  button.style.color = `var(--c${GROUPS[word]})`;
+  button.append(element("bdi", said || WORDS[word]));
+  if (said) button.ariaLabel = name;
+  button.addEventListener("click", () => goTo(word));
+  item.append(button);
+  if (SERVER) item.append(wayToText(word, "read", name));
+  for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
+  return item;
+}
+
+// Texts of one title: how many, and each of them by its place among all of this title.
+function foldedItem(words) {
+  const item = element("li"), fold = element("details"), summary = element("summary"), inside = element("ol", "", "texts"), title = WORDS[words[0]];
+  const groups = new Set(words.map((word) => GROUPS[word]));
+  summary.style.color = groups.size > 1 ? "" : `var(--c${GROUPS[words[0]]})`;
+  summary.append(element("bdi", title), element("span", ` · ${words.length.toLocaleString("en")} texts`, "count"));
+  const fill = () => inside.childElementCount || inside.append(...words.map((word) => textItem(word, placeSaid(word))));
+  fold.append(summary, inside);
+  fold.open = unfolded.has(title);
+  if (fold.open) fill();
+  fold.addEventListener("toggle", () => {
+    if (fold.open) fill();
+    if (fold.open) unfolded.add(title);
+    else unfolded.delete(title);
+  });
+  item.append(fold);
+  return item;
+}
+
+// "text 12 of 60", of those of the map that have its title; rows ascend, as texts do in their document. Empty of one alone.
+function placeSaid(word) {
+  if (!namesakes) {
+    namesakes = new Map();
+    WORDS.forEach((title, one) => namesakes.has(title) ? namesakes.get(title).push(one) : namesakes.set(title, [one]));
+  }
+  const own = namesakes.get(WORDS[word]);
+  return own.length > 1 ? `text ${(own.indexOf(word) + 1).toLocaleString("en")} of ${own.length.toLocaleString("en")}` : "";
 }
 
 // Back to the list from which a text was chosen.
@@ -89,6 +135,11 @@ function wayToText(word, said, name) {
 
 // Lines of a file are not those of a narrow column.
 const flowing = (text) => text.replace(/\s+/g, " ").trim();
+
+function standing(word) {
+  const said = placeSaid(word);
+  return said ? [element("p", `${said} with this title`)] : [];
+}
 
 // The beginning of a text: it is in the page, or the server is asked for it when the text is chosen.
 function aboutText(word) {
