@@ -165,6 +165,36 @@ def test_a_list_of_others_leads_back_to_the_answers_and_names_of_groups_stay(loo
     assert seen.errors == []
 
 
+WRITTEN = """() => { // what is written on the canvas, and where
+  const seen = [], own = context.fillText;
+  context.fillText = (said, x, y) => seen.push([said, x, y]);
+  drawNow(true);
+  context.fillText = own;
+  return seen;
+}"""
+
+
+def test_each_group_has_its_name_where_it_is_dense_though_another_lies_there(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    seen.settle()
+    page.evaluate("""() => { // most of each group at one place, the others in a corner
+      const corners = [[2000, 2000], [60000, 60000]];
+      for (let n = 0; n < N; n++) PLACES.set(n % 12 ? [30000 + 9 * n, 30000] : corners[GROUPS[n] === NAMES[0][0] ? 0 : 1], 2 * n);
+      findNamePlaces();
+      refresh();
+    }""")
+    names = page.locator("#legend bdi").all_inner_texts()
+    written = {said: (x, y) for said, x, y in page.evaluate(WRITTEN) if said in names}
+    assert sorted(written) == sorted(names)
+    lines = sorted(y for _, y in written.values())
+    assert all(below - above > 17 for above, below in zip(lines, lines[1:], strict=False)), lines
+    middle = page.evaluate("screenY(30000)")
+    assert all(abs(one - middle) < 40 for one in lines), lines
+    assert seen.errors == []
+
+
 @pytest.mark.parametrize("size", [(740, 360), (420, 360)])
 def test_a_phone_on_its_side_or_with_a_keyboard_shows_the_map(look_at, server, size):  # noqa: F811
     seen = look_at(server.url)

@@ -40,8 +40,8 @@ _NAMES_PER_GROUP = 3
 _NAMED_SHARE = 4  # a group is named by words of its commonest quarter
 _SEED = 0
 SCRIPTS = (
-    "data", "camera", "labels", "drawing", "texts", "lists", "card", "search", "legend", "analogy", "pointer", "kept",
-    "main",
+    "data", "camera", "labels", "drawing", "texts", "titles", "lists", "card", "search", "legend", "analogy", "pointer",
+    "kept", "main",
 )  # fmt: skip
 """Of the page of a map, in their order."""
 _LAYOUTS = {

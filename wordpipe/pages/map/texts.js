@@ -2,13 +2,11 @@
 const WAIT = 200; // milliseconds after the last key
 const ASKED = 200; // answers that are lit
 const LISTED = 200; // texts of a list at once
-const WRITTEN = 60; // titles, of as many dots as are in view
 const few = new Uint8Array(N); // 1: lit, by a question or a lasso
 const lasso = { isOn: false, path: null };
 const SERVER = TEXTS && TEXTS.index !== null ? new URL("..", location.href) : null;
 let fewNumbers = [], fewSaid = "", fewAnswer = false, listed = LISTED; // the list, and whether it has the answers to the question
 let picture = null, pixels = null;
-let middles = []; // of the groups: [colour, x, y] on the grid
 let asking = new AbortController(), waiting = 0, told = null;
 
 // #rrggbb as the number of a pixel, mixed with paper.
@@ -65,46 +63,6 @@ function stampAll(others, lit, spans, density, seen) {
     }
   }
 }
-
-// Titles where few dots are in view, and of the text in focus; names of groups where all are.
-function drawTitles(seen, isFew) {
-  const boxes = new Boxes(), focus = wordInFocus();
-  written = [];
-  context.globalAlpha = 1;
-  const place = (word, manner) => {
-    const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 36 ? 14 : -12;
-    const x = within(screenX(placeX(word)), half, stage.width), y = screenY(placeY(word)) + below;
-    if (boxes.add(x - half, y - 7, x + half, y + 7) || manner !== "plain") write(word, x, y, manner);
-  };
-  if (focus >= 0) {
-    context.strokeStyle = colours.ink;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.arc(screenX(placeX(focus)), screenY(placeY(focus)), 6, 0, 2 * Math.PI);
-    context.stroke();
-    place(focus, "underlined");
-  }
-  if (seen.length <= WRITTEN) for (const word of seen) if (word !== focus) place(word, "plain");
-  context.globalAlpha = isFew || focus >= 0 ? 0.6 : 1; // they say where one is, behind what is lit
-  if (levelNow() < 3) for (const [colour, x, y] of middles) writeGroup(colour, x, y, boxes);
-  context.globalAlpha = 1;
-}
-
-function writeGroup(colour, x, y, boxes) {
-  const said = NAMES.find(([one]) => one === colour)[1].join(", ");
-  context.font = `600 13px ${letters}`;
-  const half = context.measureText(said).width / 2, [toX, toY] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
-  if (toX < 0 || toY < 0 || toX > stage.width || toY > stage.height) return;
-  const sx = within(toX, half, stage.width), sy = within(toY, 8, stage.height);
-  if (!boxes.add(sx - half - 4, sy - 9, sx + half + 4, sy + 9)) return;
-  Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
-  context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
-  context.strokeText(said, sx, sy);
-  context.fillText(said, sx, sy);
-}
-
-// The middle of what is written there, so that no end of it is in the edge that fades.
-const within = (middle, half, size) => Math.min(size - half - EDGE, Math.max(half + EDGE, middle));
 
 // A ring around the text that is opened, or pointed at.
 function drawChosen() {
@@ -240,20 +198,9 @@ function colourBy({ colours: coded, names }) {
   [GROUPS, NAMES] = [bytesOf(coded), names];
   light(-1, -1);
   drawLegend();
-  findMiddles();
+  findNamePlaces();
   showText();
   draw();
-}
-
-// Where the names of groups stand: at the medians of their texts. Values of a field lie everywhere and are not written.
-function findMiddles() {
-  middles = [];
-  if (GROUPS === null || NAMES.length < 2 || document.getElementById("colour")?.value > 0) return;
-  for (const [colour] of NAMES) {
-    const own = Array.from(GROUPS.keys()).filter((word) => GROUPS[word] === colour);
-    const median = (axis) => own.map((word) => PLACES[2 * word + axis]).sort((a, b) => a - b)[own.length >> 1];
-    if (own.length) middles.push([colour, median(0), median(1)]);
-  }
 }
 
 function startTexts() {
@@ -266,7 +213,7 @@ function startTexts() {
     label.className = "colour";
     legend.before(label);
   }
-  findMiddles();
+  findNamePlaces();
   document.getElementById("lasso").addEventListener("click", () => setLasso(!lasso.isOn));
   document.getElementById("in-view").addEventListener("click", () => {
     const seen = numbersWhere((x, y) => x >= 0 && y >= 0 && x <= stage.width && y <= stage.height);

@@ -1,0 +1,103 @@
+// What is written on a map of texts: titles, and names of groups where most of their dots are.
+const WRITTEN = 60; // titles, of as many dots as are in view
+const LINE = 18, DISC = 8; // of names of groups, CSS pixels
+const PLACES_OF_A_NAME = 12;
+let namePlaces = []; // of the groups, the largest first: [colour, [[x, y], …] on the grid, the best first]
+
+// Titles where few dots are in view, and of the text in focus; names of groups where all are.
+function drawTitles(seen, isFew) {
+  const boxes = new Boxes(), focus = wordInFocus();
+  written = [];
+  context.globalAlpha = 1;
+  const place = (word, manner) => {
+    const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 36 ? 14 : -12;
+    const x = within(screenX(placeX(word)), half, stage.width), y = screenY(placeY(word)) + below;
+    if (boxes.add(x - half, y - 7, x + half, y + 7) || manner !== "plain") write(word, x, y, manner);
+  };
+  if (focus >= 0) {
+    context.strokeStyle = colours.ink;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.arc(screenX(placeX(focus)), screenY(placeY(focus)), 6, 0, 2 * Math.PI);
+    context.stroke();
+    place(focus, "underlined");
+  }
+  if (seen.length <= WRITTEN) for (const word of seen) if (word !== focus) place(word, "plain");
+  context.globalAlpha = isFew || focus >= 0 ? 0.6 : 1; // they say where one is, behind what is lit
+  if (levelNow() < 3) for (const [colour, places] of namePlaces) writeGroup(colour, places, boxes);
+  context.globalAlpha = 1;
+}
+
+// At the first of its places where it covers no other name.
+function writeGroup(colour, places, boxes) {
+  const said = NAMES.find(([one]) => one === colour)[1].join(", ");
+  context.font = `600 ${stage.width < 600 ? 12 : 13}px ${letters}`;
+  const half = context.measureText(said).width / 2 + DISC;
+  for (const [x, y] of places) {
+    const [toX, toY] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
+    if (toX < 0 || toY < 0 || toX > stage.width || toY > stage.height) continue;
+    for (const lower of [0, -1, 1, -2, 2].map((lines) => lines * (LINE + 1))) {
+      const sx = within(toX, half, stage.width), sy = within(toY + lower, LINE / 2, stage.height);
+      if (!boxes.add(sx - half - 4, sy - LINE / 2, sx + half + 4, sy + LINE / 2)) continue;
+      Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
+      context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
+      context.strokeText(said, sx + DISC, sy);
+      context.fillText(said, sx + DISC, sy);
+      context.fillStyle = colours.groups[colour]; // a disc as in the legend
+      context.beginPath();
+      context.arc(sx - half + DISC / 2, sy, DISC / 2, 0, 2 * Math.PI);
+      context.stroke();
+      context.fill();
+      return true;
+    }
+  }
+  return false;
+}
+
+// The middle of what is written there, so that no end of it is in the edge that fades.
+const within = (middle, half, size) => Math.min(size - half - EDGE, Math.max(half + EDGE, middle));
+
+// Values of a field lie everywhere and are not written.
+function findNamePlaces() {
+  namePlaces = [];
+  if (GROUPS === null || NAMES.length < 2 || document.getElementById("colour")?.value > 0) return;
+  const side = Math.min(48, Math.max(4, Math.round(Math.sqrt(N) / 3))), all = around(squares(side, () => true), side);
+  for (const [colour] of NAMES) {
+    const own = around(squares(side, (word) => GROUPS[word] === colour), side);
+    const found = bestPlaces(own, all, side);
+    if (found.length) namePlaces.push([colour, found]);
+  }
+}
+
+// The map in side × side squares: of each the number of texts, and the sums of their places.
+function squares(side, isWanted) {
+  const sums = [0, 1, 2].map(() => new Float64Array(side * side));
+  for (let word = 0; word < N; word++) {
+    if (!isWanted(word)) continue;
+    const [x, y] = [PLACES[2 * word], PLACES[2 * word + 1]], at = Math.floor((y * side) / 65536) * side + Math.floor((x * side) / 65536);
+    for (const [one, much] of [1, x, y].entries()) sums[one][at] += much;
+  }
+  return sums;
+}
+
+// Each square with the eight around it.
+function around(sums, side) {
+  return sums.map((one) => one.map((_, at) => {
+    let sum = 0;
+    for (let y = Math.max(0, Math.floor(at / side) - 1); y <= Math.min(side - 1, Math.floor(at / side) + 1); y++) {
+      for (let x = Math.max(0, (at % side) - 1); x <= Math.min(side - 1, (at % side) + 1); x++) sum += one[y * side + x];
+    }
+    return sum;
+  }));
+}
+
+// Where many texts are a group's own, and few of others; each a little away from the better ones.
+function bestPlaces([number, x, y], [all], side) {
+  const weight = number.map((own, at) => (own ? own ** 2 / all[at] : 0)), found = [];
+  for (const at of Array.from(weight.keys()).sort((a, b) => weight[b] - weight[a])) {
+    if (!weight[at] || found.length === PLACES_OF_A_NAME) break;
+    const isNear = (other) => Math.max(Math.abs((other % side) - (at % side)), Math.abs(Math.floor(other / side) - Math.floor(at / side))) < 2;
+    if (!found.some(isNear)) found.push(at);
+  }
+  return found.map((at) => [x[at] / number[at], y[at] / number[at]]);
+}
