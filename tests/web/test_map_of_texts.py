@@ -162,6 +162,52 @@ def test_a_list_of_others_leads_back_to_the_answers_and_names_of_groups_stay(loo
         assert page.locator("#card .to-list").count() == 0
     page.keyboard.press("Escape")
     assert page.locator("#card .said").count() == 0
+    # the answers go with their question
+    assert page.input_value("#wanted") == ""
+    assert page.url.endswith("?layout=pca")
+    assert "q=" not in page.get_by_role("link", name="Search").get_attribute("href")
+    assert seen.errors == []
+
+
+def test_a_list_of_what_is_in_view_leaves_answers_lit_and_they_close_with_question_and_filters(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca&q=salt&f=" + quote('[["kind", "<i>1"]]'))
+    page.locator("#card .said", has_text="20 answers to “salt”").wait_for()
+    lit = "few.reduce((sum, one) => sum + one)"
+    page.get_by_role("button", name="List").click()
+    assert page.locator("#card .said").inner_text() == "60 texts in view"
+    assert page.evaluate(lit) == 20
+    page.reload()
+    page.locator("#card .said", has_text="60 texts in view").wait_for()
+    assert page.evaluate(lit) == 20
+    page.get_by_role("button", name="Close").click()
+    page.locator("#card .said", has_text="20 answers to “salt”").wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.locator("#card .hint").wait_for()
+    assert page.evaluate(lit) == 0
+    assert page.input_value("#wanted") == ""
+    assert page.url.endswith("?layout=pca")
+    # Escape in the field empties it, and puts the lights out
+    page.fill("#wanted", "salt")
+    page.locator("#card .said", has_text="answers to “salt”").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("#card .hint").wait_for()
+    assert page.url.endswith("?layout=pca")
+    assert seen.errors == []
+
+
+def test_the_best_answers_are_called_so_and_less_related_ones_are_told_apart(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.page
+    hits = [{"row": row, "related": row < 40 and row != 3} for row in range(200)]
+    page.route("**/search?*", lambda route: route.fulfill(json={"hits": hits}))
+    seen.go("/map/texts?layout=pca&q=salt")
+    page.locator("#card .said", has_text="The 60 best answers to “salt”; 140 more are not on the map").wait_for()
+    near = page.locator("#card .near")
+    assert near.count() == 1
+    assert near.inner_text().startswith("less related: ")
+    assert "40" in page.locator("#card li", has=page.locator(".near")).locator("button").inner_text()
+    assert violations(page) == []
     assert seen.errors == []
 
 

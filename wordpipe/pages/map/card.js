@@ -24,12 +24,12 @@ function closing() {
   return [button];
 }
 
-// One step back: from a text to the list, from a list to the answers, where there is a question, from these to the map.
+// One step back: from a text to the list, from a list to the answers, where there is a question, from these to the map, without the question.
 function stepBack() {
   if (state.chosen >= 0) return choose(-1);
   light(-1, -1);
   if (TEXTS && isBesideAnswers()) lightAnswers(0);
-  else if (TEXTS) showFew([], "");
+  else if (TEXTS) dropQuestion();
   else endAnalogy();
 }
 

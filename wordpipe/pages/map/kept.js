@@ -50,7 +50,19 @@ function dropFilters() {
   const given = new URLSearchParams(location.search);
   for (const name of NARROWING) given.delete(name);
   history.replaceState(null, "", `${location.pathname}${given.size ? `?${given}` : ""}${location.hash}`);
-  lightAnswers(0);
+  keepMenu();
+}
+
+// The whole map: neither field nor address nor menu has the question, nor the filters of its answers.
+function dropQuestion() {
+  wanted.value = "";
+  if (SERVER) {
+    dropFilters();
+    keepQuestion("");
+  }
+  clearTimeout(waiting);
+  asking.abort();
+  showFew([], "");
 }
 
 // The question that is typed on the map stands in its address, as it does on the page of answers.
@@ -89,7 +101,7 @@ function addressOfMap() {
 
 function keepPlace() {
   store(PLACE, {
-    address: addressOfMap(), n: N, turned, x: camera.x, y: camera.y, zoom: camera.scale / stage.fit, chosen: state.chosen, few: fewNumbers, said: fewSaid,
+    address: addressOfMap(), n: N, turned, x: camera.x, y: camera.y, zoom: camera.scale / stage.fit, chosen: state.chosen, few: fewNumbers, said: fewSaid, lit: litNumbers, weak: [...weak],
     answer: fewAnswer, listed, unfolded: [...unfolded], group: state.litGroup, colour: document.getElementById("colour")?.value, opened: openedText, scrolled: card.scrollTop,
   });
 }
@@ -108,7 +120,10 @@ function restorePlace(kept, linked) {
     colourBy(TEXTS.colourings[kept.colour]);
   }
   light(-1, kept.group);
-  if (TEXTS) showFew(kept.few, kept.said, true, kept.answer);
+  if (TEXTS) {
+    showFew(kept.lit ?? kept.few, "", true, false, kept.weak);
+    listUnlit(kept.few, kept.said, true, kept.answer);
+  }
   listed = kept.listed;
   for (const one of [...(kept.unfolded ?? []), ...(kept.opened >= 0 ? [WORDS[kept.opened]] : [])]) unfolded.add(one);
   state.chosen = linked;

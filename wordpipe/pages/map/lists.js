@@ -1,11 +1,19 @@
 // Beside a map of texts: lists of them, ways back to these, and how a text begins.
+const LESS_RELATED = "less related: less than half of the question's words (rare ones count more)"; // as in results.js
 const unfolded = new Set(); // titles of the list whose texts are shown one by one
 let namesakes = null; // title → its texts
 
 // `keeps` the text that is chosen, which the address names.
-function showFew(numbers, said, keeps = false, isAnswer = false) {
+function showFew(numbers, said, keeps = false, isAnswer = false, lessRelated = []) {
   few.fill(0);
   for (const word of numbers) few[word] = 1;
+  litNumbers = numbers;
+  weak = new Set(lessRelated);
+  listUnlit(numbers, said, keeps, isAnswer);
+}
+
+// A list that leaves lit what is lit.
+function listUnlit(numbers, said, keeps = false, isAnswer = false) {
   unfolded.clear();
   [fewNumbers, fewSaid, fewAnswer, listed] = [numbers, said, isAnswer, LISTED];
   state.hovered = -1; // of the list before
@@ -35,7 +43,13 @@ function foldedByTitle(numbers) {
 
 function listOf(numbers) {
   const list = element("ol", "", TEXTS ? "texts" : ""), entries = foldedByTitle(numbers);
-  list.append(...entries.slice(0, listed).map((words) => (words.length > 1 ? foldedItem(words) : textItem(words[0]))));
+  // from where on all are less related, as in the list of the search page
+  const border = fewAnswer ? entries.findLastIndex((words) => words.some((word) => !weak.has(word))) + 1 : -1;
+  entries.slice(0, listed).forEach((words, place) => {
+    const item = words.length > 1 ? foldedItem(words) : textItem(words[0]);
+    if (place === border) item.prepend(element("p", LESS_RELATED, "near"));
+    list.append(item);
+  });
   if (entries.length > listed) {
     const item = element("li"), more = element("button", `and ${(entries.length - listed).toLocaleString("en")} more`, "more");
     more.type = "button";
@@ -117,7 +131,10 @@ function wayWithoutFilters() {
   if (!fewAnswer || !filtersSaid()) return [];
   const button = element("button", "without filters", "to-list");
   button.type = "button";
-  button.addEventListener("click", dropFilters);
+  button.addEventListener("click", () => {
+    dropFilters();
+    lightAnswers(0);
+  });
   return [button];
 }
 

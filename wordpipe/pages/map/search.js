@@ -70,6 +70,7 @@ function startSearch() {
       wanted.value = "";
       closeFound();
       wanted.blur();
+      if (TEXTS) lightAnswers(0); // none, or the texts of the filters
     } else if (found.length && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       event.preventDefault();
       active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1)) % found.length;

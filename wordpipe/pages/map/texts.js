@@ -2,10 +2,12 @@
 const WAIT = 200; // milliseconds after the last key
 const ASKED = 200; // answers that are lit
 const LISTED = 200; // texts of a list at once
-const few = new Uint8Array(N); // 1: lit, by a question or a lasso
+const few = new Uint8Array(N); // 1: lit, by a question, a lasso or the legend
 const lasso = { isOn: false, path: null };
 const SERVER = TEXTS && TEXTS.index !== null ? new URL("..", location.href) : null;
 let fewNumbers = [], fewSaid = "", fewAnswer = false, listed = LISTED; // the list, and whether it has the answers to the question
+let litNumbers = []; // as a rule those of the list
+let weak = new Set(); // answers that are less related
 let picture = null, pixels = null;
 let asking = new AbortController(), waiting = 0, told = null;
 
@@ -30,7 +32,7 @@ function drawTexts() {
     pixels = new Uint32Array(picture.data.buffer);
   }
   pixels.fill(inkOf(colours.paper));
-  const density = wide / stage.width, level = levelNow(), group = groupInFocus(), isFew = fewNumbers.length > 0;
+  const density = wide / stage.width, level = levelNow(), group = groupInFocus(), isFew = litNumbers.length > 0;
   const radius = density * Math.min(4.5, (N > 30000 ? 0.8 : N > 3000 ? 1.3 : 2.2) + 0.25 * level);
   const inks = colours.groups.map((one) => inkOf(one, 0.9)), pale = colours.groups.map((one) => inkOf(one, 0.2)), none = inks.map(() => 0);
   const spans = spansOf(radius), seen = [];
@@ -155,9 +157,10 @@ function lightAnswers(wait = WAIT, keeps = false) {
         reply = await get("search", { q: asked, prefix: 1, k: ASKED, format: "json" }, signal);
         narrowed = `, without the filters, which cannot be applied on this map: ${said}`;
       }
-      const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0);
+      const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0), isCut = all.length >= ASKED;
       const beside = found.length < all.length ? `; ${all.length - found.length} more are not on the map` : "";
-      showFew(found, `${all.length < ASKED || asked ? "" : "The first "}${found.length} ${of}${narrowed}${beside}`, keeps, true);
+      const said = isCut ? `The ${asked ? "" : "first "}${found.length} ${asked ? "best " : ""}` : `${found.length} `;
+      showFew(found, `${said}${of}${narrowed}${beside}`, keeps, true, reply.hits.filter((hit) => hit.related === false).map((hit) => numberOfRow(hit.row)));
     } catch (error) {
       if (error.name !== "AbortError") showFew([], `The server does not answer: ${error.message}`, false, true);
     }
@@ -217,7 +220,7 @@ function startTexts() {
   document.getElementById("lasso").addEventListener("click", () => setLasso(!lasso.isOn));
   document.getElementById("in-view").addEventListener("click", () => {
     const seen = numbersWhere((x, y) => x >= 0 && y >= 0 && x <= stage.width && y <= stage.height);
-    showFew(seen, `${seen.length.toLocaleString("en")} texts in view`);
+    listUnlit(seen, `${seen.length.toLocaleString("en")} texts in view`);
   });
   wanted.value = new URLSearchParams(location.search).get("q") ?? "";
 }
