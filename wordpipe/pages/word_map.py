@@ -373,7 +373,16 @@ def meaning_of(thing: str, n: int, dim: int, k: int, kept: float, layout: str) -
     how = "mostly" if kept >= 0.5 else "sometimes" if kept >= 0.1 else "rarely"
     return (
         f"{thing.capitalize()}s that are near each other on this page are {how} also near each other in all {dim} dimensions.",
-        f"A share of {kept:.2f} of the {k} nearest neighbours of a {thing} are among its {k} nearest {thing}s on "
+        f"A share of {_share(kept)} of the {k} nearest neighbours of a {thing} are among its {k} nearest {thing}s on "
         f"this page (by chance: {k / max(1, n - 1):.2g}). "
         f"{_LAYOUTS[layout]}",
     )
+
+
+def _share(share: float) -> str:
+    """Return a share with two decimal places, or with as many as say that it is not nothing.
+
+    >>> _share(0.5), _share(0.0052), _share(0.00351), _share(0.0)
+    ('0.50', '0.01', '0.0035', 'less than 0.0001')
+    """
+    return f"{share:.2f}" if share >= 0.005 else f"{share:.2g}" if share >= 0.0001 else "less than 0.0001"
