@@ -241,6 +241,33 @@ def test_each_group_has_its_name_where_it_is_dense_though_another_lies_there(loo
     assert seen.errors == []
 
 
+def test_titles_appear_when_one_zooms_in_though_many_dots_are_in_view(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca")
+    page.wait_for_selector("#legend button")
+    seen.settle()
+    # as if there were very many: twelve places, of which each has the dots of one title, all in view when one zooms in
+    page.evaluate("""() => {
+      for (let n = 0; n < N; n++) {
+        PLACES.set([26000 + 900 * (n % 12), 30000 + 900 * (n % 12)], 2 * n);
+        WORDS[n] = `title ${n % 12}`;
+      }
+      PLACES.set([0, 0], 0);
+      refresh();
+    }""")
+    page.evaluate("() => { const own = drawTitles; drawTitles = (seen, isFew) => own(Array(99), isFew); }")
+    titles = f"() => ({WRITTEN})().map(([said]) => said).filter((said) => said.startsWith('title'))"
+    assert page.evaluate(titles) == []  # the names of groups
+    page.evaluate("Object.assign(camera, {x: 30900, y: 34900, scale: 4 * stage.fit})")
+    found = page.evaluate(titles)
+    assert len(found) > 3
+    assert len(set(found)) == len(found)
+    # of a question those of its answers alone
+    page.evaluate("showFew([13, 16, 20], '3 answers')")
+    assert set(page.evaluate(titles)) <= {"title 1", "title 4", "title 8"}
+    assert seen.errors == []
+
+
 @pytest.mark.parametrize("size", [(740, 360), (420, 360)])
 def test_a_phone_on_its_side_or_with_a_keyboard_shows_the_map(look_at, server, size):  # noqa: F811
     seen = look_at(server.url)

@@ -1,5 +1,8 @@
 // What is written on a map of texts: titles, and names of groups where most of their dots are.
-const WRITTEN = 60; // titles, of as many dots as are in view
+const WRITTEN = 60; // titles: of all dots in view, if they are not more
+const TRIED = 1500; // dots of which the title is tried where more are in view
+const CLOSER = 3; // the level from which on there are titles in place of the names of groups
+const NEVER_SHARED = 7919; // a prime: with steps of it all dots are visited, near ones late after each other
 const LINE = 18, DISC = 8; // of names of groups, CSS pixels
 const PLACES_OF_A_NAME = 12;
 let namePlaces = []; // of the groups, the largest first: [colour, [[x, y], …] on the grid, the best first]
@@ -9,10 +12,11 @@ function drawTitles(seen, isFew) {
   const boxes = new Boxes(), focus = wordInFocus();
   written = [];
   context.globalAlpha = 1;
+  const isFull = seen.length > WRITTEN, [aside, above] = isFull && !isFew ? [24, 22] : [0, 7]; // around titles of some there are dots to see
   const place = (word, manner) => {
     const half = widthOf(context, word) / 2, below = screenY(placeY(word)) < 36 ? 14 : -12;
     const x = within(screenX(placeX(word)), half, stage.width), y = screenY(placeY(word)) + below;
-    if (boxes.add(x - half, y - 7, x + half, y + 7) || manner !== "plain") write(word, x, y, manner);
+    if (boxes.add(x - half - aside, y - above, x + half + aside, y + above) || manner !== "plain") write(word, x, y, manner);
   };
   if (focus >= 0) {
     context.strokeStyle = colours.ink;
@@ -22,10 +26,24 @@ function drawTitles(seen, isFew) {
     context.stroke();
     place(focus, "underlined");
   }
-  if (seen.length <= WRITTEN) for (const word of seen) if (word !== focus) place(word, "plain");
+  for (const word of isFull ? (levelNow() < CLOSER ? [] : spreadInView()) : seen) {
+    if (word !== focus) place(word, "plain");
+  }
   context.globalAlpha = isFew || focus >= 0 ? 0.6 : 1; // they say where one is, behind what is lit
-  if (levelNow() < 3) for (const [colour, places] of namePlaces) writeGroup(colour, places, boxes);
+  if (levelNow() < CLOSER) for (const [colour, places] of namePlaces) writeGroup(colour, places, boxes);
   context.globalAlpha = 1;
+}
+
+// Dots in view, each title once, in an order that moving the map does not change; those that are lit alone, where some are.
+function spreadInView() {
+  const found = new Map(), group = groupInFocus(), step = N % NEVER_SHARED ? NEVER_SHARED : 1;
+  const isShown = (word) => (litNumbers.length ? few[word] : group < 0 || GROUPS[word] === group);
+  for (let n = 0, word = 0; n < N && found.size < TRIED; n++, word = (word + step) % N) {
+    if (!isShown(word) || found.has(WORDS[word])) continue;
+    const x = screenX(placeX(word)), y = screenY(placeY(word));
+    if (x > EDGE && y > EDGE && x < stage.width - EDGE && y < stage.height - EDGE) found.set(WORDS[word], word);
+  }
+  return found.values();
 }
 
 // At the first of its places where it covers no other name.
