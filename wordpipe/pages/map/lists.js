@@ -74,7 +74,7 @@ function textItem(word, said = "") {
   button.addEventListener("click", () => goTo(word));
   item.append(button);
   if (SERVER) item.append(wayToText(word, "read", name));
-  for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
+  if (TEXTS) for (const [event, pointed] of [["pointerenter", word], ["pointerleave", -1]]) item.addEventListener(event, () => hover(pointed)); // where it lies
   return item;
 }
 

@@ -26,12 +26,12 @@ function drawTitles(seen, isFew) {
     context.stroke();
     place(focus, "underlined");
   }
-  for (const word of isFull ? (levelNow() < CLOSER ? [] : spreadInView()) : seen) {
-    if (word !== focus) place(word, "plain");
-  }
   context.globalAlpha = isFew || focus >= 0 ? 0.6 : 1; // they say where one is, behind what is lit
   if (levelNow() < CLOSER) for (const [colour, places] of namePlaces) writeGroup(colour, places, boxes);
   context.globalAlpha = 1;
+  for (const word of isFull ? (levelNow() < CLOSER ? [] : spreadInView()) : seen) {
+    if (word !== focus) place(word, "plain");
+  }
 }
 
 // Dots in view, each title once, in an order that moving the map does not change; those that are lit alone, where some are.
@@ -46,30 +46,34 @@ function spreadInView() {
   return found.values();
 }
 
-// At the first of its places where it covers no other name.
+// At the first of its places where it covers no other name, or a line or two above or below one.
 function writeGroup(colour, places, boxes) {
   const said = NAMES.find(([one]) => one === colour)[1].join(", ");
   context.font = `600 ${stage.width < 600 ? 12 : 13}px ${letters}`;
   const half = context.measureText(said).width / 2 + DISC;
-  for (const [x, y] of places) {
-    const [toX, toY] = turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)];
-    if (toX < 0 || toY < 0 || toX > stage.width || toY > stage.height) continue;
-    for (const lower of [0, -1, 1, -2, 2].map((lines) => lines * (LINE + 1))) {
-      const sx = within(toX, half, stage.width), sy = within(toY + lower, LINE / 2, stage.height);
-      if (!boxes.add(sx - half - 4, sy - LINE / 2, sx + half + 4, sy + LINE / 2)) continue;
-      Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
-      context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
-      context.strokeText(said, sx + DISC, sy);
-      context.fillText(said, sx + DISC, sy);
-      context.fillStyle = colours.groups[colour]; // a disc as in the legend
-      context.beginPath();
-      context.arc(sx - half + DISC / 2, sy, DISC / 2, 0, 2 * Math.PI);
-      context.stroke();
-      context.fill();
-      return true;
+  const seen = places.map(([x, y]) => (turned ? [screenX(65535 - y), screenY(x)] : [screenX(x), screenY(y)]))
+    .filter(([x, y]) => x >= 0 && y >= 0 && x <= stage.width && y <= stage.height);
+  for (const lines of [[0, -1, 1], [-2, 2]]) {
+    for (const [toX, toY] of seen) {
+      for (const lower of lines) {
+        const x = within(toX, half, stage.width), y = within(toY + lower * (LINE + 1), LINE / 2, stage.height);
+        if (boxes.add(x - half - 4, y - LINE / 2, x + half + 4, y + LINE / 2)) return drawName(said, colour, x, y, half);
+      }
     }
   }
-  return false;
+}
+
+// With a disc as in the legend.
+function drawName(said, colour, x, y, half) {
+  Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4, strokeStyle: colours.paper, fillStyle: colours.ink });
+  context.direction = RIGHT_TO_LEFT.test(said) ? "rtl" : "ltr";
+  context.strokeText(said, x + DISC, y);
+  context.fillText(said, x + DISC, y);
+  context.fillStyle = colours.groups[colour];
+  context.beginPath();
+  context.arc(x - half + DISC / 2, y, DISC / 2, 0, 2 * Math.PI);
+  context.stroke();
+  context.fill();
 }
 
 // The middle of what is written there, so that no end of it is in the edge that fades.
