@@ -1,5 +1,6 @@
 """The map of texts in a real browser, of a server and as a file: a question, a lasso, keys, colours, hostile titles."""
 
+import re
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -97,6 +98,33 @@ def test_keys_alone_list_what_is_in_view_and_change_the_colours(look_at, server)
     assert sorted(page.locator("#legend bdi").all_inner_texts()) == ["<i>0", "<i>1", "<i>2"]
     page.keyboard.press("Escape")
     assert seen.errors == []
+
+
+def test_who_opens_the_address_elsewhere_sees_the_same_part_in_the_same_colours(look_at, server):  # noqa: F811
+    seen = look_at(server.url)
+    page = seen.go("/map/texts?layout=pca&q=tide")
+    page.wait_for_selector("#card [data-word]")
+    assert "view=" not in page.url  # all of it
+    for _ in range(2):
+        page.locator("#zoom-in").click()
+        seen.settle()
+    page.locator("canvas").press("ArrowRight")
+    page.get_by_label("colour by").select_option(index=1)
+    page.wait_for_url(re.compile("view=.*colour="))
+    shown = f"[...{PLACE}, document.getElementById('colour').value]"
+    own, address = page.evaluate(shown), page.url
+    other = look_at(server.url)
+    again = other.go(address.removeprefix(server.url))
+    again.wait_for_selector("#card [data-word]")
+    assert again.evaluate(shown) == pytest.approx(own, abs=100)
+    assert again.url == address
+    again.locator("#reset").click()
+    again.get_by_label("colour by").select_option(index=0)
+    until(again, "!/view|colour/.test(location.search)")
+    assert "q=tide" in again.url
+    for wrong in ("view=a,b&colour=none", "view=1,2", "view=99999999,5,1e9"):
+        other.go(f"/map/texts?layout=pca&{wrong}").wait_for_selector("#legend button")
+    assert seen.errors == other.errors == []
 
 
 def test_filters_of_the_page_hold_on_the_map_and_are_said_there(look_at, server):  # noqa: F811

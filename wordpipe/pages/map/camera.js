@@ -60,6 +60,7 @@ function panBy(pixelsX, pixelsY) {
   camera.y -= pixelsY / camera.scale;
   holdOnMap();
   draw();
+  keepViewSoon();
 }
 
 // Zoom so that what is under a point of the canvas stays there.
@@ -75,6 +76,7 @@ function zoomAt(factor, atX, atY) {
   Object.assign(camera, zoomed(factor, atX, atY));
   holdOnMap();
   draw();
+  keepViewSoon();
 }
 
 // Move there in a moment; on the way the picture grows or shrinks around one point.
@@ -95,6 +97,7 @@ function flyTo(target, milliseconds = 550) {
     if (time < 1) flight = requestAnimationFrame(step);
     else Object.assign(camera, target);
     draw();
+    keepViewSoon();
   };
   step(began);
 }

@@ -1,4 +1,4 @@
-// What is kept in this tab: the question in the address and in the menu, and the place, for who comes back to the map.
+// What is kept: in the address the question, the colours and the part of the map that is shown, in the menu the question, in this tab the place, for who comes back to the map.
 const PLACE = "map", LIST = "list"; // in the storage of the tab; the second is that of the pages of texts, too (back.js)
 let openedText = -1; // from the list
 
@@ -45,12 +45,53 @@ function valueSaid(value) {
   return value === null ? "no value" : String(value) || "(empty)";
 }
 
+// The same address with other parameters; without those that are empty.
+function readdress(changed) {
+  const given = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changed)) {
+    if (value) given.set(name, value);
+    else given.delete(name);
+  }
+  history.replaceState(null, "", `${location.pathname}${given.size ? `?${given}` : ""}${location.hash}`);
+}
+
 // The address without the filters.
 function dropFilters() {
-  const given = new URLSearchParams(location.search);
-  for (const name of NARROWING) given.delete(name);
-  history.replaceState(null, "", `${location.pathname}${given.size ? `?${given}` : ""}${location.hash}`);
+  readdress(Object.fromEntries(NARROWING.map((name) => [name, ""])));
   keepMenu();
+}
+
+// Which part of the map is shown, for who opens the address elsewhere: the place in its middle, and how many times as large as the whole map.
+function keepView() {
+  const { x, y, scale } = wholeMap(), zoom = camera.scale / stage.fit;
+  const isWhole = Math.abs(camera.scale / scale - 1) < 0.01 && Math.hypot(camera.x - x, camera.y - y) * camera.scale < 4;
+  readdress({ view: isWhole || turned ? "" : [camera.x.toFixed(), camera.y.toFixed(), zoom.toFixed(2)].join(","), colour: TEXTS?.colourings[coloured()]?.name });
+}
+
+const KEPT_AFTER = 400; // milliseconds without a movement
+let keeping = 0;
+function keepViewSoon() {
+  clearTimeout(keeping);
+  if (SERVER) keeping = setTimeout(keepView, KEPT_AFTER);
+}
+
+// The number of the colouring; 0, the groups, is no part of the address.
+function coloured() {
+  return Number(document.getElementById("colour")?.value) || null;
+}
+
+// The part and the colours of the address; on an upright screen all of the map.
+function showAddressed() {
+  const select = document.getElementById("colour"), name = addressed("colour"), at = TEXTS?.colourings.findIndex((one) => one.name === name) ?? -1;
+  if (select && at > 0) {
+    select.value = at;
+    colourBy(TEXTS.colourings[at]);
+  }
+  const [x, y, zoom] = addressed("view").split(",").map(Number);
+  if (turned || !(x >= 0 && y >= 0 && zoom > 0)) return;
+  Object.assign(camera, { x, y, scale: allowed(zoom * stage.fit) });
+  holdOnMap();
+  draw();
 }
 
 // The whole map: neither field nor address nor menu has the question, nor the filters of its answers.
@@ -68,10 +109,7 @@ function dropQuestion() {
 // The question that is typed on the map stands in its address, as it does on the page of answers.
 function keepQuestion(asked) {
   if (!SERVER) return;
-  const given = new URLSearchParams(location.search);
-  if (asked) given.set("q", asked);
-  else given.delete("q");
-  history.replaceState(null, "", `${location.pathname}${given.size ? `?${given}` : ""}${location.hash}`);
+  readdress({ q: asked });
   keepMenu();
 }
 

@@ -67,6 +67,7 @@ function start() {
   else if (linked >= 0) goTo(linked);
   else if (analogyOnMap().length) showAnalogy();
   else if (DATA.chosen !== null) choose(DATA.chosen);
+  if (SERVER) showAddressed();
 }
 
 start();

@@ -211,7 +211,7 @@ function startTexts() {
     const label = element("label", "colour by "), select = element("select");
     select.id = "colour";
     TEXTS.colourings.forEach((one, place) => select.append(Object.assign(element("option", one.name), { value: place })));
-    select.addEventListener("change", () => colourBy(TEXTS.colourings[select.value]));
+    select.addEventListener("change", () => (colourBy(TEXTS.colourings[select.value]), keepViewSoon()));
     label.append(select);
     label.className = "colour";
     legend.before(label);
