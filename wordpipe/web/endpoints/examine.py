@@ -137,9 +137,7 @@ class MapPage(Endpoint):
     q: str = param("", "of texts: a query, whose answers are lit on the map", each=True, schema=TEXT)
     f: str = param("", "of texts: chosen values of filters, as in `/search`, for these answers", each=True, schema=TEXT)
     where: str = param("", "of texts: a condition for these answers", each=True, schema=TEXT)
-    view: str = param(
-        "", "of texts: the part that is shown, as the script of the page writes it", each=True, schema=TEXT
-    )
+    view: str = param("", "of texts: the shown part of the map, which the page itself writes", each=True, schema=TEXT)
     colour: str = param("", "of texts: the field by which the dots are coloured", each=True, schema=TEXT)
     a: str = _analogy_param("of words: first word of an analogy, which is drawn: a is to b as c is to d")
     b: str = _analogy_param("of words: second word of the analogy")
