@@ -142,8 +142,11 @@ def test_anything_else_is_refused_with_the_reason(condition, message):
         (" ", 'write, for example, --where "year > 2000'),
         ("year > 100,000", "write 100000 without a comma; for example"),
         ("year between 1 000 and 2,000,000", "write 1000 without a space"),
-        ("not lang", "compare the field: lang is null, or lang = '…'; columns: "),
-        ("year > 2000 and lang", "compare the field: lang is null, or lang = '…'; columns: "),
+        ("not lang", "compare the field: lang = '…'; where it is empty: lang = '' or lang is null; columns: "),
+        (
+            "year > 2000 and lang",
+            "compare the field: lang = '…'; where it is empty: lang = '' or lang is null; columns: ",
+        ),
         ("year", "compare the field: year is null, or year = …; for example"),
         ("lang = ‘de’ and", "for example"),
         ('lang = "year2"', "write a text in single quotes: 'year2'; did you mean year?"),
@@ -191,6 +194,15 @@ def test_a_comparison_with_an_empty_text_says_how_texts_without_a_value_are_foun
     columns = FieldColumns(SCHEMA, lambda names: table.select(list(names)).to_batches(), 1)
     assert hints_on_empty("year > 1 or LANG=''", columns) == ["lang is null finds texts without a value"]
     assert hints_on_empty("\"my column\" = '' or lang = 'x'", columns) == []
+    assert hints_on_empty("lang is null", columns) == []
+    empty = pa.Table.from_pylist([{"row": 0, "lang": ""}], SCHEMA)
+    columns = FieldColumns(SCHEMA, lambda names: empty.select(list(names)).to_batches(), 1)
+    assert hints_on_empty("year > 1 and lang IS NULL", columns) == ["lang = '' finds texts in which it is empty"]
+
+
+def test_a_name_that_no_column_has_tells_more_than_a_sign():
+    with pytest.raises(ConfigError, match="write a text in single quotes: 'mail'"):
+        asked('lang = mail and lang = ""', [{"row": 0, "lang": "a"}])
 
 
 def test_an_empty_condition_says_so():

@@ -147,6 +147,7 @@ def test_an_unfinished_word_ranks_by_the_words_that_begin_with_it():
         ("x NOT", "x not", "NOT does not stand between two words here"),
         ("(not closed", "not closed", "a bracket is not closed"),
         ("langg:de x", "langg:de x", "no field is called 'langg' (did you mean lang?)"),
+        ("langg>5 x", "langg>5 x", "no field is called 'langg' (did you mean lang?)"),
         ("foo:bar x", "foo:bar x", "no field is called 'foo': searched as words; fields: lang, Year, title, day"),
         ('foo:"a b"', 'foo:"a b"', "no field is called 'foo'"),
         ("year:abc x", "year:abc x", "the field Year needs a number, not 'abc'"),

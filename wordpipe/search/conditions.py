@@ -318,7 +318,7 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
     )
     straight = _straight(condition, schema.names)
     # the first reading that names columns, and no others
-    wrong, alone = None, None
+    wrong, other, alone = None, None, None
     for reading in dict.fromkeys([condition, *readings, straight]):
         try:
             tree = _parsed(database, reading)
@@ -329,10 +329,10 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
         if named and not unknown:
             return reading, tree, named
         if unknown:
-            wrong = wrong or _no_column(reading, unknown[0], tree, schema, batches)
+            other = other or _no_column(reading, unknown[0], tree, schema, batches)
         alone = alone or (reading, tree, named)  # true or false of all rows
     # none does: true or false of all rows, or an error
-    if wrong is None and alone is not None:
+    if (wrong := other or wrong) is None and alone is not None:  # a name tells more than a sign
         return alone
     assert wrong is not None
     if readings and readings[-1] != condition:

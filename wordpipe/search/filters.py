@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wordpipe.search.conditions import (
     TABLE,
@@ -154,19 +155,28 @@ def _compare_hint(tree: Any, schema: pa.Schema) -> str:
         path = path_of(side, known)
         field = known[path[0].lower()] if len(path) == 1 else None
         if field is not None and not pa.types.is_boolean(field.type):
-            name, value = quoted(field.name), "'…'" if pa.types.is_string(field.type) else "…"
-            return f"compare the field: {name} is null, or {name} = {value}"
+            name = quoted(field.name)
+            if pa.types.is_string(field.type):
+                return f"compare the field: {name} = '…'; where it is empty: {name} = '' or {name} is null"
+            return f"compare the field: {name} is null, or {name} = …"
     return ""
 
 
 def hints_on_empty(condition: str, columns: FieldColumns) -> list[str]:
-    """Return how texts without a value are found, for fields that a condition compares with an empty text."""
+    """Return how texts without a value are found, for fields that a condition compares with an empty text, or with null."""
     found = []
     for field in columns.schema:
         name = quoted(field.name)
         if re.search(rf"(?<!\w){re.escape(name)}\s*=\s*''(?!')", condition, re.IGNORECASE):
             is_missing = any(batch.column(0).null_count for batch in columns.batches([field.name]))
             found += [f"{name} is null finds texts without a value"] if is_missing else []
+        elif re.search(rf"(?<!\w){re.escape(name)}\s+is\s+null\b", condition, re.IGNORECASE) and pa.types.is_string(
+            field.type
+        ):
+            is_empty = any(
+                bool(pc.any(pc.equal(batch.column(0), "")).as_py()) for batch in columns.batches([field.name])
+            )
+            found += [f"{name} = '' finds texts in which it is empty"] if is_empty else []
     return found
 
 

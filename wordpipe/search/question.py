@@ -37,14 +37,11 @@ _VALUE = re.compile(r'[\w<>=."“„«*-]')  # how a value begins
 _BEFORE_NUMBER = re.compile(r"[<>]=?\s*(?=[-+.\d])")
 _BOUND = re.compile(r"(>=|<=|>|<)(.+)")
 _INNER_STAR = re.compile(r"[^\W\d]{2,}\*[^\W\d]+|\*[^\W\d]{2,}")
-_FLAGS = ("true", "false", "yes", "no")
 _PREFIX = re.compile(r"([^*]*\w)\*")
-_JOINING = ("and", "or")
-_DEEPEST = 20  # brackets within each other
+_JOINING, _FLAGS = ("and", "or"), ("true", "false", "yes", "no")
+_DEEPEST, _MOST = 20, 64  # brackets within each other; items with an operator: a longer query is words
 _SHOUTED = 5  # words, all in capitals, among which AND, OR and NOT are words, too
-_MOST = 64  # items with an operator: a longer query is words
-_SHOWN = 40  # characters of the query in a remark
-_NAMED = 20  # fields in a remark
+_SHOWN, _NAMED = 40, 20  # characters of the query, and fields, in a remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +255,8 @@ class _Lexer:
 
     def _is_compared(self, name: str, sign: str) -> bool:
         """True if a name before < or >, or before a value after =, is that of a field; title="…" may be a piece of HTML."""
-        known = self._fields.get(name.casefold())
+        if (known := self._fields.get(name.casefold())) is None and sign in "<>" and self._near(name.casefold()):
+            self._say_unknown(name)
         return known is not None and (sign in "<>" or known[0] not in ("title", "text"))
 
     def _odd_name(self, at: int) -> str | None:
@@ -269,11 +267,14 @@ class _Lexer:
                 return name
         return None
 
+    def _near(self, name: str) -> list[str]:
+        """Return the fields that a name was perhaps meant to be: with a few other letters, or with the name as a part."""
+        return get_close_matches(name, self._fields, 1, 0.75) or [one for one in self._fields if name in one.split("_")]
+
     def _say_unknown(self, name: str) -> None:
         """Say that no field has a name, and which there are."""
         shown = name if len(name) <= _SHOWN else f"{name[: _SHOWN - 1]}…"
-        near = get_close_matches(name.casefold(), self._fields, 1, 0.75)
-        meant = f" (did you mean {self._fields[near[0]][0]}?)" if near else ""
+        meant = f" (did you mean {self._fields[near[0]][0]}?)" if (near := self._near(name.casefold())) else ""
         names = ", ".join([*self._names[:_NAMED], *(["…"] if len(self._names) > _NAMED else [])])
         self._remark(f"no field is called {shown!r}{meant}: searched as words; fields: {names}")
 

@@ -36,7 +36,7 @@ from wordpipe.stages import (
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param, words_param
 from wordpipe.web.endpoints.models import second_param
 from wordpipe.web.page.parts import menu
-from wordpipe.web.params import MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
+from wordpipe.web.params import GIVEN, MAP, NUMBER, TEXT, WHOLE, fields, listing, maybe
 from wordpipe.web.replies import Refused, busy
 
 _MOST_NUMBER = 10_000  # of a layer or a head
@@ -126,7 +126,7 @@ class _MadePage:
 
 def _analogy_param(text: str) -> Any:
     """Declare a word of an analogy, which the script of the page of a map reads in its address."""
-    return param("", text, each=True, schema=TEXT)
+    return param("", text, each=True, schema=GIVEN)
 
 
 @endpoint("/map/{name}", group="Search", can="similar map", media=["text/html"], made_once=True)
@@ -134,11 +134,13 @@ class MapPage(Endpoint):
     """The page of a map of the texts of an index, or of the most frequent words, as `wordpipe map` makes the page."""
 
     name: str = artifact_param("an index over texts with vectors, or a words artifact", at="path")
-    q: str = param("", "of texts: a query, whose answers are lit on the map", each=True, schema=TEXT)
-    f: str = param("", "of texts: chosen values of filters, as in `/search`, for these answers", each=True, schema=TEXT)
-    where: str = param("", "of texts: a condition for these answers", each=True, schema=TEXT)
-    view: str = param("", "of texts: the shown part of the map, which the page itself writes", each=True, schema=TEXT)
-    colour: str = param("", "of texts: the field by which the dots are coloured", each=True, schema=TEXT)
+    q: str = param("", "of texts: a query, whose answers are lit on the map", each=True, schema=GIVEN)
+    f: str = param(
+        "", "of texts: chosen values of filters, as in `/search`, for these answers", each=True, schema=GIVEN
+    )
+    where: str = param("", "of texts: a condition for these answers", each=True, schema=GIVEN)
+    view: str = param("", "of texts: the shown part of the map, which the page itself writes", each=True, schema=GIVEN)
+    colour: str = param("", "of texts: the field by which the dots are coloured", each=True, schema=GIVEN)
     a: str = _analogy_param("of words: first word of an analogy, which is drawn: a is to b as c is to d")
     b: str = _analogy_param("of words: second word of the analogy")
     c: str = _analogy_param("of words: third word of the analogy")
