@@ -1326,6 +1326,13 @@ def test_paper_has_the_answers_in_light_colours_and_is_signed(see):
 
 
 @pytest.mark.slow
+def test_answers_of_which_none_has_the_words_are_said_to_be_so(see):
+    page = see().go("/?" + urlencode({"index": "records", "q": "salt", "f": '[["year",[1990,1990]]]'}))
+    said = "1 answer by words and meaning; no text that fits the filters has words of the question"
+    page.locator(".n-answers", has_text=said).wait_for()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [True, False])
 def test_whole_texts_stand_in_place_of_passages_and_stay_on_the_way_back(see, script):
     page = see(java_script_enabled=script).go("/?index=hostile&q=salt&k=36")

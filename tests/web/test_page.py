@@ -380,6 +380,14 @@ def test_the_facts_of_a_text_have_links_and_no_index_where_there_is_one(serving,
     assert "id aindex" not in page.text
 
 
+def test_answers_of_which_none_has_the_words_are_said_to_be_so(client):
+    said = "; no text that fits the filters has words of the question"
+    narrowed = '[["year", [1990, 1990]]]'
+    assert f"1 answer{said}" in get(client, index="records", q="salt", f=narrowed).text
+    for other in ({"q": "tide", "f": narrowed}, {"q": "salt"}, {"q": "", "f": narrowed}):
+        assert said not in get(client, index="records", **other).text
+
+
 def test_what_is_similar_leads_back_to_the_question(client):
     page = get(client, q="bees home", similar_id="r-3", index="records")
     assert re.search(r"Similar to Title 3.*note 3.*← back to the question", page.text), page.text

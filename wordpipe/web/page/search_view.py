@@ -224,6 +224,8 @@ async def _hits(
         said = f"{n} of {matches:,} answers"
     elif matches and not is_list:  # with vectors every row has a score
         said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} words of the question"
+    elif facets and asked and facets["among"] == "matches" and not facets["rows"]:
+        said += "; no text that fits the filters has words of the question"
     given |= {name: value for name, value in mix.items() if name not in ("passage", "count") and value != "0"}
     kinds = _files(
         given,

@@ -304,8 +304,9 @@ function search(view) {
     const how = found.mode && isAsked(asked) && !asked.similar ? ` ${MODES[found.mode] ?? ""}` : "";
     if (list > n) return `${n} of ${list.toLocaleString("en")} answers${how}`;
     const fit = asked.similar && (asked.f.length || asked.where.trim()) ? ", only texts that fit the filters" : "";
+    const none = asked.q.trim() && facts?.among === "matches" && !facts.rows ? "; no text that fits the filters has words of the question" : "";
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} words of the question` : `${said}${how}${fit}`;
+    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} words of the question` : `${said}${how}${none}${fit}`;
   }
 
   // A button that copies the address of this view, which has the question, the filters and the order.
