@@ -19,7 +19,7 @@ OF_WHAT_IS_SERVED = re.compile(
     # what an artifact has
     r"|there is no artifact named|does not support|no mask to fill|is a pair|no attention of this kind|no head with this"
     r"|no layer with this|no vector|too few different|has no character|dimensions: out of bounds|no column|has no fields"
-    r"|no field with this name|have no ids|unknown attribute"
+    r"|no field with this name|only an index over texts|have no ids|unknown attribute"
     # a language of its own: times, values of a field, messages of the Model Context Protocol (and conditions, see below)
     r"|not a condition|does not fit the columns|should be a time|a message is an object|a message needs a method"
 )

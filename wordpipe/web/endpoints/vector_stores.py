@@ -41,6 +41,8 @@ from wordpipe.web.settings import ServeSettings
 
 _SIGNS = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _RANKERS = ("auto", "none", "default-2024-11-15")
+_LEAST = QueryOptions.model_fields["min_score"].bounds
+_SCORE = NUMBER | {"minimum": _LEAST["ge"], "maximum": _LEAST["le"]}
 _DEEPEST = 16  # filters within each other
 _MOST = 200  # filters in all
 _LONGEST_LIST = 500  # values of in, nin
@@ -163,7 +165,7 @@ class VectorStore(Endpoint):
     ranking_options: dict[str, Any] | None = param(
         None,
         "score_threshold: hits with a lower score are omitted",
-        schema=fields({}, {"score_threshold": maybe(NUMBER), "ranker": maybe({"enum": [*_RANKERS]})}),
+        schema=fields({}, {"score_threshold": maybe(_SCORE), "ranker": maybe({"enum": [*_RANKERS]})}),
     )
     rewrite_query: bool = param(False, "must be false, because queries are not rewritten", schema={"const": False})
 
