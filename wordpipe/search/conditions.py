@@ -341,7 +341,7 @@ def _first_reading(database: Any, condition: str, schema: pa.Schema, batches: Ba
     try:
         raise wrong
     finally:  # an error that its own frame names would keep the index in memory until the cycle collector comes
-        del wrong
+        del wrong, other
 
 
 def _straight(condition: str, names: Sequence[str]) -> str:
