@@ -43,7 +43,7 @@ def test_groups_are_named_by_the_words_that_others_have_not():
 
 def test_a_name_has_no_two_words_of_which_one_holds_the_other_and_none_of_an_address():
     said = [
-        f"librust crate rust https://docs.rs/x see www.rust.org {row % 3}" if row % 2 else "a sea of salt"
+        f"librust crate rust https://docs.rs/x look www.rust.org {row % 3}" if row % 2 else "a sea of salt"
         for row in range(60)
     ]
     vectors = (
@@ -53,7 +53,15 @@ def test_a_name_has_no_two_words_of_which_one_holds_the_other_and_none_of_an_add
     shown = text_map_data(
         said, [""] * 60, [""] * 60, np.arange(60), vectors.astype(np.float32), [], title="t", layout="pca", n_groups=2
     )
-    assert sorted(shown.colourings[0].labels.values()) == ["crate, rust, see", "salt, sea"]
+    assert sorted(shown.colourings[0].labels.values()) == ["crate, rust, look", "salt, sea"]
+
+
+def test_small_words_of_the_language_name_no_group():
+    said = ["his iron was in the fire that he had made" if row % 2 else "the sea of the north is at rest" for row in range(60)]
+    vectors = np.where(np.arange(60) % 2, 1, -1)[:, None] + np.random.default_rng(3).normal(size=(60, 8)) / 10
+    settings = {"title": "t", "layout": "pca", "n_groups": 2}
+    shown = text_map_data(said, [""] * 60, [""] * 60, np.arange(60), vectors.astype(np.float32), [], **settings)
+    assert sorted(shown.colourings[0].labels.values()) == ["fire, iron, made", "north, rest, sea"]
 
 
 def test_all_texts_go_to_groups_that_were_found_by_some(monkeypatch):

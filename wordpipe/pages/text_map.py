@@ -34,6 +34,7 @@ from wordpipe.pages.word_map import (
     pca_layout,
     umap_layout,
 )
+from wordpipe.search import are_small, recognised_language
 from wordpipe.wording import safe_text
 
 GROUPS = "groups"
@@ -125,7 +126,7 @@ def _groups(
     unit_ND: npt.NDArray[np.float32], names: Sequence[str], beginnings: Sequence[str], places: npt.NDArray[np.uint16],
     n_groups: int,
 ) -> Colouring:  # fmt: skip
-    """Return the texts of a map in groups of near vectors, each named by its most distinctive words."""
+    """Return the texts of a map in groups of near vectors, each named by its most distinctive words; small words name none."""
     n = len(unit_ND)
     sample = np.unique(np.linspace(0, n - 1, min(n, _GROUPED)).astype(np.int64))
     own = group_by_direction(unit_ND[sample], max(1, min(n_groups, n // _TEXTS_PER_GROUP)))
@@ -134,8 +135,11 @@ def _groups(
     _, groups = np.unique(groups, return_inverse=True)
     groups = np.argsort(np.argsort(-np.bincount(groups), kind="stable"), kind="stable")[groups]  # the largest one first
     colours = colour_order(places, groups, COLOURS)
-    words = [{*_WORD.findall(_ADDRESS.sub(" ", f"{names[row]} {beginnings[row]}".lower()))} for row in sample]
-    labels = _distinctive(words, groups[sample], len(colours))
+    texts = [f"{names[row]} {beginnings[row]}" for row in sample]
+    language = recognised_language(texts)
+    words = [{*_WORD.findall(_ADDRESS.sub(" ", text.lower()))} for text in texts]
+    small = {word for word in set().union(*words) if are_small([word], language)}
+    labels = _distinctive([some - small for some in words], groups[sample], len(colours))
     return Colouring(
         GROUPS, colours[groups].astype(np.uint8), dict(zip(colours.tolist(), map(", ".join, labels), strict=True))
     )
