@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wordpipe.corpus import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
+from wordpipe.corpus import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences, unwrapped
 
 # Each is one sentence, with something inside that looks like an end.
 SENTENCES = {
@@ -235,6 +235,22 @@ def test_two_lines_are_wrapped_if_the_sentence_goes_on():
     assert not is_hard_wrapped(f"{line}.\nAnother one.")
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("width", [50, 72, 100])
+def test_prose_is_unwrapped_and_what_stands_between_stays(seed, width):
+    rng, between = random.Random(seed), "* one item\n* another\n\n    code = 1\n    more = 2\n\nTwo short\nverses"
+    said = [prose(rng, 6) for _ in range(3)]
+    shown = unwrapped(
+        "\n\n".join([*(textwrap.fill(one, width) for one in said), between, textwrap.fill(said[0], width)])
+    )
+    assert shown == "\n\n".join([*said, between, said[0]])
+
+
+def test_lines_without_spaces_between_words_stay():
+    line = "塩は古くから人の暮らしに欠かせないものであり海の水や岩の中から取り出されて食べ物を長く保つために使われた"
+    assert unwrapped(f"{line}\n{line}。") == f"{line}\n{line}。"
+
+
 TEXTS = st.text(st.sampled_from(list("ab \t\n\n-*>`#|:.=")), max_size=120)
 
 
@@ -243,6 +259,13 @@ def test_paragraphs_tile_the_text(text, wrapped):
     spans = list(paragraphs(text, wrapped=wrapped))
     assert [text[start:end] for start, end, _ in spans] == [p for p in (text[a:b] for a, b, _ in spans) if p]
     assert "".join(text[start:end] for start, end, _ in spans) == text
+
+
+@given(st.lists(st.sampled_from([*"ab \t\n\n*>.", "a line that is long enough to be wrapped, and\n"])).map("".join))
+def test_of_an_unwrapped_text_only_newlines_are_others(text):
+    shown = unwrapped(text)
+    assert len(shown) == len(text)
+    assert {(old, new) for old, new in zip(text, shown, strict=True) if old != new} <= {("\n", " ")}
 
 
 @given(TEXTS)

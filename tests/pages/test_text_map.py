@@ -57,7 +57,10 @@ def test_a_name_has_no_two_words_of_which_one_holds_the_other_and_none_of_an_add
 
 
 def test_small_words_of_the_language_name_no_group():
-    said = ["his iron was in the fire that he had made" if row % 2 else "the sea of the north is at rest" for row in range(60)]
+    said = [
+        "his iron was in the fire that he had made" if row % 2 else "the sea of the north is at rest"
+        for row in range(60)
+    ]
     vectors = np.where(np.arange(60) % 2, 1, -1)[:, None] + np.random.default_rng(3).normal(size=(60, 8)) / 10
     settings = {"title": "t", "layout": "pca", "n_groups": 2}
     shown = text_map_data(said, [""] * 60, [""] * 60, np.arange(60), vectors.astype(np.float32), [], **settings)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import wordpipe
 from wordpipe.search import Analyser
-from wordpipe.stages import PassageFinder, best_passage
+from wordpipe.stages import PassageFinder, best_passage, flowing_pieces
 
 TEXT = (
     "The Moon pulls on the near side of the Earth. The ocean is stretched into two bulges. As the Earth turns, most coasts "
@@ -100,3 +100,18 @@ def test_an_index_gives_the_passages_of_its_hits(built):
         assert index.passages("qxqxq").marks(hit["text"]) == ()
     with wordpipe.open(built / "words") as words:
         assert words.passages("water").words == {"water": "water"}
+
+
+PROSE = "The tide rises twice a day, as the moon pulls on the sea, and it falls\nas the shore turns away from the moon."
+
+
+@pytest.mark.parametrize("before", ["", "- ebb\n- flood\n\n", "Of tides.\n\n"])
+@pytest.mark.parametrize("room", [40, 75, 90, 1_000])
+def test_a_passage_is_not_broken_where_a_margin_broke_its_text(before, room):
+    text = f"{before}{PROSE}\n\n  ebb\n  flood"
+    finder = PassageFinder("shore moon", Analyser("english"))
+    found = finder.passage(text, room)
+    shown = text.replace(PROSE, PROSE.replace("\n", " "))
+    pieces = flowing_pieces(text, found.marks, found.start, found.stop)
+    assert "".join(piece for piece, _ in pieces) == shown[found.start : found.stop]
+    assert [piece for piece, is_marked in pieces if is_marked] == [text[start:stop] for start, stop in found.marks]

@@ -1375,6 +1375,9 @@ def test_paper_has_what_is_folded_of_an_artifact_and_nothing_to_try(see):
     page.goto(page.url.replace("/?tab=about", "/api"))
     assert page.locator(".params").first.is_visible()
     assert page.locator(".contents, .api :is(form, .try, button)").filter(visible=True).count() == 0
+    closed = page.locator(".endpoint:not([open])")
+    assert closed.locator("summary").first.is_visible()
+    assert not closed.locator("section").first.is_visible()
 
 
 @pytest.mark.slow
@@ -1387,7 +1390,8 @@ def test_the_paper_of_a_text_has_its_address_alone(see):
     page.wait_for_selector(".paper", state="attached")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    shown = page.locator(".paper").inner_text().split(" · ")[1]
+    assert page.locator(".paper").first.inner_text() == "index: records · bold: words of the question “salt”"
+    shown = page.locator(".paper").last.inner_text().split(" · ")[1]
     assert {"q=", "f="} == {one for one in ("q=", "f=") if one in page.url and one not in shown}
     title = page.title()
     page.goto(shown)

@@ -133,6 +133,18 @@ def test_passages_mark_the_words_of_the_query(client):
     assert len(found["passages"]) == len(found["hits"])
 
 
+def test_the_passages_of_like_rows_are_their_beginnings(client):
+    found = client.get("/similar", params={"row": 7, "k": 4, "format": "json", "passage": 30}).json()
+    assert len(found["passages"]) == len(found["hits"]) == 4
+    for passage, hit in zip(found["passages"], found["hits"], strict=True):
+        (piece,) = passage["pieces"]
+        assert hit["text"].startswith(piece[0])
+        assert piece[1] is False
+        assert passage["after"] == (len(piece[0]) < len(hit["text"]))
+        assert passage["has_vector"]
+    assert "passages" not in client.get("/similar", params={"row": 7, "k": 4, "format": "json"}).json()
+
+
 @pytest.mark.parametrize(
     ("path", "params", "status", "said"),
     [

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         text_blocks,
     )
     from wordpipe.corpus.record_fields import IDS, TEXTS, TITLES, Field, called, seen_fields, text_and_title
-    from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences
+    from wordpipe.corpus.sentences import is_hard_wrapped, is_one_sentence, paragraphs, split_sentences, unwrapped
     from wordpipe.corpus.sources import (
         CHANGED,
         NAMED_TWICE,

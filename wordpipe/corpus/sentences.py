@@ -225,6 +225,10 @@ _KIND = re.compile(
     re.VERBOSE,
 )
 _SAMPLE = 1 << 16  # characters by which it is decided what a document's newlines are
+_MARGIN = re.compile(r"(?<=\S)\n(?=\S)")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)  # no spaces between words
 _NARROWEST, _WIDEST = 40, 160  # margins that people and programs wrap prose at
 _SHORT_LINE = 50  # a line that stops before this was not stopped by a margin
 _ENDS = frozenset(".!?:;…。！？；：।॥؟\"'”’»)")
@@ -274,6 +278,25 @@ def _wrapped(text: str) -> Iterator[tuple[int, int, bool]]:
             start, last, after_blank = line.end, None, True
     if start < len(text):
         yield start, len(text), is_code
+
+
+def unwrapped(text: str) -> str:
+    r"""Return a text of as many characters in which newlines that are only a right margin's work are spaces.
+
+    Each paragraph is looked at by itself. Newlines before an indent stay, as do those of a paragraph in a script without
+    spaces between words.
+
+    >>> unwrapped("This line stops because the margin is near,\nand the sentence goes on.\n\n- one\n- two")
+    'This line stops because the margin is near, and the sentence goes on.\n\n- one\n- two'
+    """
+    if "\n" not in text:
+        return text
+    shown = list[str]()
+    for start, end, is_code in _wrapped(text):
+        own = text[start:end].rstrip()
+        is_prose = not is_code and "\n" in own and is_hard_wrapped(own) and not _UNSPACED.search(own)
+        shown.append((_MARGIN.sub(" ", own) if is_prose else own) + text[start + len(own) : end])
+    return "".join(shown)
 
 
 def _lines(text: str) -> Iterator[_Line]:

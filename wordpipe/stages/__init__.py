@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         best_passage,
         field_passages,
         fields_beside,
+        flowing_pieces,
         pieces_of,
         shown_hit,
     )

@@ -28,7 +28,7 @@ function startPrinting() {
   document.querySelector("aside").append(address);
   addEventListener("beforeprint", () => {
     const asked = wanted.value.trim(), colours = legend.children.length ? document.querySelector("#groups > summary").textContent : "";
-    told.textContent = [asked && `question: ${asked}`, colours, `printed on ${new Date().toLocaleDateString("sv")}`].filter(Boolean).join(" · ");
+    told.textContent = [asked && `question: ${asked}`, TEXTS?.index && `index: ${TEXTS.index}`, colours, `printed on ${new Date().toLocaleDateString("sv")}`].filter(Boolean).join(" · ");
     address.textContent = location.protocol === "file:" ? "" : location.href; // the folder of a file is nobody else's
     document.documentElement.classList.add("paper");
     refresh(3);

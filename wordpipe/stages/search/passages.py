@@ -277,6 +277,18 @@ def _joined(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def flowing_pieces(
+    text: str, marks: Sequence[tuple[int, int]], start: int = 0, stop: int | None = None
+) -> list[tuple[str, bool]]:
+    """Return the pieces of a passage of prose, in which newlines that are only a right margin's work are spaces."""
+    from wordpipe.corpus import unwrapped  # where a text is shown alone
+
+    stop = len(text) if stop is None else stop
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
+    lines = text[first : len(text) if last < 0 else last]
+    return pieces_of(text[:first] + unwrapped(lines), marks, start, stop)
+
+
 def pieces_of(
     text: str, marks: Sequence[tuple[int, int]], start: int = 0, stop: int | None = None
 ) -> list[tuple[str, bool]]:

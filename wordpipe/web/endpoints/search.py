@@ -18,14 +18,11 @@ from wordpipe.stages import (
     OpenIndex,
     OpenTextIndex,
     OpenWords,
-    PassageFinder,
     QueryResult,
-    field_passages,
-    pieces_of,
 )
 from wordpipe.web.endpoint import Answer, At, Endpoint, artifact_param, endpoint, inline, param, words_param
 from wordpipe.web.endpoints.facets import MAX_CHOSEN, Chosen, Facets, chosen_values, condition, list_columns
-from wordpipe.web.endpoints.texts import PIECES, OfOneRow, WithTable, base_param, code_of, origin_of
+from wordpipe.web.endpoints.texts import PASSAGE, OfOneRow, WithTable, base_param, origin_of, passages_of
 from wordpipe.web.links import add_links, text_url
 from wordpipe.web.page.parts import with_short_sources
 from wordpipe.web.params import (
@@ -49,8 +46,6 @@ from wordpipe.web.params import (
 from wordpipe.web.replies import BYTE_ORDER_MARK, CSV, LINES, Refused, csv_reply, lines_reply
 from wordpipe.web.settings import ServeSettings
 
-_CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
-_MARKED_WORDS = 5
 _MAX_EXPLAINED = 100  # hits
 _MAX_PASSAGE, _MAX_FIELD = 100_000, 5_000  # characters
 _MAX_OFFSET = 100_000
@@ -72,10 +67,6 @@ _HIT = fields(
     },
     closed=False,
 )  # fmt: skip
-_PASSAGE = fields(
-    {"pieces": PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG, "lacks": listing(TEXT)},
-    {"code": FLAG, "title": PIECES, "fields": {"type": "object", "additionalProperties": PIECES}},
-)
 _RESULT = Answer("Result", fields(
     {
         "query": TEXT, "index": TEXT, "digest": TEXT, "k": WHOLE, "seconds": NUMBER,
@@ -88,7 +79,7 @@ _RESULT = Answer("Result", fields(
         "passages": listing(ref("Passage")), "row": WHOLE, "where": maybe(TEXT), "sort": maybe(TEXT),
         "date": TEXT, "page": TEXT, "similar_to": fields({}, {"id": ANY, "title": TEXT}),
     },
-), {"Hit": _HIT, "Passage": _PASSAGE})  # fmt: skip
+), {"Hit": _HIT, "Passage": PASSAGE})  # fmt: skip
 _RESULTS = Answer(
     "Results", fields({"results": listing(ref("Result"))}), {_RESULT.name: _RESULT.schema, **_RESULT.parts}
 )
@@ -176,6 +167,12 @@ def _chosen_param() -> Any:
     )  # fmt: skip
 
 
+def _passage_param() -> Any:
+    """Declare the parameter `passage`, the length of the passages."""
+    said = "number of characters in the passage of each hit, with format json, in which newlines of a right margin are spaces"
+    return param(0, f"{said}; 0: no passage", ge=0, le=_MAX_PASSAGE)
+
+
 def _format_param() -> Any:
     """Declare the parameter `format` of search results."""
     return param(
@@ -205,9 +202,7 @@ class Search(WithTable):
         "its operators and the condition"
     )  # fmt: skip
     options: QueryOptions = inline(where=_WHERE, feedback={"le": 1_000}, offset={"le": _MAX_OFFSET}, explain=_EXPLAIN)
-    passage: int = param(
-        0, "number of characters in the passage of each hit, with format json; 0: no passage", ge=0, le=_MAX_PASSAGE
-    )
+    passage: int = _passage_param()
 
     def validate(self) -> None:
         """Refuse explanations of too many hits (10 ms each), and no query without condition or order. Raises ConfigError."""
@@ -276,6 +271,7 @@ class Similar(WithTable, OfOneRow):
     f: Chosen = _chosen_param()
     format: Literal["lines", "json", "csv", "spreadsheet"] = _format_param()
     base: str = base_param()
+    passage: int = _passage_param()
     options: QueryOptions = inline("where", "min_score", "per_document", where=_WHERE)
 
     @classmethod
@@ -290,6 +286,8 @@ class Similar(WithTable, OfOneRow):
             hits = at.opened.similar(row, items[0].k, options)
             add_links(hits, at.server.settings.link)
             about: dict[str, Any] = {"row": row, "where": options.where}
+            if one.passage:
+                about["passages"] = passages_of(at.opened, hits, "", one.passage)
             for own in at.opened.row_reader([row]) if one.base else ():
                 about["similar_to"] = {name: own[name] for name in ("id", "title") if own.get(name) is not None}
             found.append(Found(QueryResult(f"row {row}", hits, mode="dense"), about))
@@ -452,45 +450,7 @@ def _beside(opened: OpenArtifact, result: QueryResult, options: QueryOptions, n_
         error: NothingFound = opened.nothing_found(options, result.query)
         about["nothing"] = {"message": error.message, "hint": error.hint and _as_parameters(error.hint)}
     if n_chars:
-        finder = opened.passages(result.searched or result.query)
         is_whole = not options.prefix and result.mode != "dense"  # a word that is still typed is lacking everywhere
-        there = zip(result.hits, _have_vectors(opened, result.hits), strict=True)
-        about["passages"] = [_passage(hit, finder, n_chars, is_whole) | {"has_vector": has} for hit, has in there]
+        asked = result.searched or result.query
+        about["passages"] = passages_of(opened, result.hits, asked, n_chars, is_whole=is_whole)
     return about
-
-
-def _have_vectors(opened: OpenArtifact, hits: Sequence[dict[str, Any]]) -> list[bool]:
-    """Return True for each hit whose row has a vector; rows without one are found by words, ids and conditions alone."""
-    parts = {str(one.path): one for one in getattr(opened, "parts", ())}
-    return [_has_vector(parts.get(hit.get("index", ""), opened), hit["row"]) for hit in hits]
-
-
-def _has_vector(opened: OpenArtifact, row: int) -> bool:
-    """Return True if a row of an index has a vector."""
-    if not isinstance(opened, OpenIndex) or not opened.has_vectors or (known := opened.with_vector) is None:
-        return not isinstance(opened, OpenIndex) or opened.has_vectors
-    return bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row)
-
-
-def _passage(hit: dict[str, Any], finder: PassageFinder, room: int, is_whole: bool) -> dict[str, Any]:
-    """Return the passage of a search's hit that answers best, in pieces of text."""
-    text = str(hit.get("text") or hit.get("word") or "")
-    strongest = dict[str, float]()
-    if dense := (hit.get("explain") or {}).get("dense"):
-        for word in sorted(dense["text"], key=lambda one: -one["score"])[:_MARKED_WORDS]:
-            if len(word["word"].strip()) > 1 and word["score"] >= _CARRIES * dense["score"]:
-                strongest[word["word"]] = word["score"]
-    passage = finder.passage(text, room, strongest)
-    found: dict[str, Any] = {
-        "pieces": pieces_of(text, passage.marks, passage.start, passage.stop),
-        "before": passage.start > 0,
-        "after": passage.stop < len(text),
-        "lacks": finder.lacks(hit) if is_whole else [],
-    }
-    found |= code_of(hit)
-    if title := str(hit.get("title") or ""):
-        found["title"] = pieces_of(title, finder.marks(title))
-    if hit.get("found_in"):
-        own = field_passages(hit, finder, min(room, _MAX_FIELD))
-        found["fields"] = {name: pieces_of(value, one.marks, one.start, one.stop) for name, value, one in own}
-    return found

@@ -1,4 +1,4 @@
-"""`/text`: one text of an index as a whole, or a part of a long one, and its neighbours in its document."""
+"""`/text`: one text of an index as a whole, or a part of a long one, its neighbours in its document; passages of hits."""
 
 import re
 import time
@@ -14,7 +14,15 @@ from starlette.responses import Response
 from wordpipe.corpus import READERS
 from wordpipe.errors import ConfigError, InputError
 from wordpipe.search.settings import QueryOptions
-from wordpipe.stages import OpenTextIndex, PassageFinder, pieces_of
+from wordpipe.stages import (
+    OpenArtifact,
+    OpenIndex,
+    OpenTextIndex,
+    PassageFinder,
+    field_passages,
+    flowing_pieces,
+    pieces_of,
+)
 from wordpipe.web.endpoint import Answer, At, Endpoint, Serving, artifact_param, endpoint, param
 from wordpipe.web.links import add_links, page_address
 from wordpipe.web.params import (
@@ -36,6 +44,9 @@ from wordpipe.web.settings import ServeSettings
 
 T = TypeVar("T")
 
+_CARRIES = 0.1  # of the likeness by vectors: a word of the text that brings less is not marked
+_MARKED_WORDS = 5
+_MAX_FIELD = 5_000  # characters of a field in a passage
 _MAX_BASE = 2_000  # characters of the address of a page
 _LONGEST = 1_000_000  # characters of a text in one answer
 _PASSAGE = 200  # characters of a text that answer a query: a sentence or two
@@ -47,6 +58,11 @@ _ENDED = re.compile(r"[.!?…:;。！？]\W*\Z")
 
 PIECES: Schema = listing({"type": "array", "items": {"type": ["string", "boolean"]}, "minItems": 2, "maxItems": 2})
 """The schema of a text in pieces: each the text, and whether it is to be marked."""
+PASSAGE = fields(
+    {"pieces": PIECES, "before": FLAG, "after": FLAG, "has_vector": FLAG, "lacks": listing(TEXT)},
+    {"code": FLAG, "title": PIECES, "fields": {"type": "object", "additionalProperties": PIECES}},
+)
+"""The schema of the passage of a hit."""
 _TEXT = Answer("Text", fields(
     {
         "index": TEXT, "digest": TEXT, "row": WHOLE, "text": TEXT, "start": WHOLE, "characters": WHOLE, "next": maybe(WHOLE),
@@ -262,6 +278,60 @@ def code_of(row: Mapping[str, Any]) -> dict[str, bool]:
     """Return `code` of a row whose source is source code by its name; else nothing."""
     is_code = str(row.get("source") or "").lower().endswith(READERS["code"].endings_if_named)
     return {"code": True} if is_code else {}
+
+
+def passages_of(
+    opened: OpenArtifact, hits: Sequence[dict[str, Any]], asked: str, room: int, *, is_whole: bool = False
+) -> list[dict[str, Any]]:
+    """Return the passage of each hit that answers best, in pieces of text; of no question the beginning.
+
+    Args:
+        opened: the index, or words.
+        hits: of a search.
+        asked: what was searched for.
+        room: characters, 1 at least.
+        is_whole: true if the words that a hit lacks are to be said.
+    """
+    finder = opened.passages(asked)
+    there = zip(hits, _have_vectors(opened, hits), strict=True)
+    return [_passage(hit, finder, room, is_whole=is_whole) | {"has_vector": has} for hit, has in there]
+
+
+def _have_vectors(opened: OpenArtifact, hits: Sequence[dict[str, Any]]) -> list[bool]:
+    """Return True for each hit whose row has a vector; rows without one are found by words, ids and conditions alone."""
+    parts = {str(one.path): one for one in getattr(opened, "parts", ())}
+    return [_has_vector(parts.get(hit.get("index", ""), opened), hit["row"]) for hit in hits]
+
+
+def _has_vector(opened: OpenArtifact, row: int) -> bool:
+    """Return True if a row of an index has a vector."""
+    if not isinstance(opened, OpenIndex) or not opened.has_vectors or (known := opened.with_vector) is None:
+        return not isinstance(opened, OpenIndex) or opened.has_vectors
+    return bool(known[min(int(known.searchsorted(row)), len(known) - 1)] == row)
+
+
+def _passage(hit: dict[str, Any], finder: PassageFinder, room: int, *, is_whole: bool) -> dict[str, Any]:
+    """Return the passage of a search's hit that answers best, in pieces of text."""
+    text = str(hit.get("text") or hit.get("word") or "")
+    strongest = dict[str, float]()
+    if dense := (hit.get("explain") or {}).get("dense"):
+        for word in sorted(dense["text"], key=lambda one: -one["score"])[:_MARKED_WORDS]:
+            if len(word["word"].strip()) > 1 and word["score"] >= _CARRIES * dense["score"]:
+                strongest[word["word"]] = word["score"]
+    passage, code = finder.passage(text, room, strongest), code_of(hit)
+    found: dict[str, Any] = {
+        "pieces": (pieces_of if code else flowing_pieces)(text, passage.marks, passage.start, passage.stop),
+        "before": passage.start > 0,
+        "after": passage.stop < len(text),
+        "lacks": finder.lacks(hit) if is_whole else [],
+    }
+    found |= code
+    if title := str(hit.get("title") or ""):
+        found["title"] = pieces_of(title, finder.marks(title))
+    if hit.get("found_in"):
+        own = field_passages(hit, finder, min(room, _MAX_FIELD))
+        found["fields"] = {name: pieces_of(value, one.marks, one.start, one.stop) for name, value, one in own}
+    return found
 
 
 def _part(text: str, asked: TextOf) -> dict[str, Any]:

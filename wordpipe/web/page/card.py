@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wordpipe.web.links import text_url
-from wordpipe.web.page.parts import Inner, Markup, cut_words, definitions, marks, prose, short_place, tag, url, way_back
+from wordpipe.web.page.parts import Inner, Markup, definitions, marks, prose, short_place, tag, url, way_back
 from wordpipe.wording import counted
 
 PASSAGE, WHOLE = 320, 100_000  # characters shown of a hit, and of a text that is shown whole
@@ -29,7 +29,7 @@ _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 
 
 def card(
-    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, params: Mapping[str, str], index: str, largest: float,
+    hit: Mapping[str, Any], passage: Mapping[str, Any], params: Mapping[str, str], index: str, largest: float,
     show: Sequence[str], names: Mapping[str, str], others: Sequence[Markup] = (), ahead: Sequence[str] = (), *,
     is_border: bool = False,
 ) -> Markup:  # fmt: skip
@@ -37,7 +37,7 @@ def card(
 
     Args:
         hit: as `/search` gives it.
-        passage: of its text; None: its beginning is shown.
+        passage: of its text.
         params: of the URL.
         index: that was asked.
         largest: the score of the strongest answer; 0: scores say nothing.
@@ -48,15 +48,14 @@ def card(
         is_border: true of the first one that is less related.
     """
     # what is shown of the text
-    title = passage["title"] if passage and passage.get("title") else [[str(hit.get("title") or "")[:200], False]]
-    pieces = passage["pieces"] if passage else [[cut_words(str(hit["text"]), room_of(params)), False]]
-    before, after = passage and passage["before"], bool(passage and passage["after"])
+    title = passage.get("title") or [["", False]]
+    pieces = passage["pieces"]
     # what one can do with it: a row without a vector has no like rows
     asked, own = params.get("q", ""), hit.get("index", index)
     is_titled, text = any(text for text, _ in title), text_url(hit, own, asked, **way_back(params))
     to = hit.get("link", text)
     actions = [tag("a", "read", href=text)] if to != text or not is_titled else []
-    if passage is None or passage["has_vector"]:
+    if passage["has_vector"]:
         # an id stays with its record when the index is made again
         like = {"similar": hit["row"]} if hit.get("id") is None else {"similar_id": str(hit["id"])}
         narrowed = {"index": own} | {name: params.get(name) for name in ("f", "where", "docs", "texts")}
@@ -67,8 +66,8 @@ def card(
         tag("p", LESS_RELATED, class_="near") if is_border else None,
         tag("h2", tag("a", _marked(title), href=to), class_="title", dir="auto") if is_titled else None,
         tag(
-            "p", begun(pieces) if before else None, _marked(pieces), " …" if after else None,
-            class_="text code" if passage and passage.get("code") else "text", dir="auto",
+            "p", begun(pieces) if passage["before"] else None, _marked(pieces), " …" if passage["after"] else None,
+            class_="text code" if passage.get("code") else "text", dir="auto",
         ),
         tag(
             "div", _about(hit, passage, largest, show, names, ahead), tag("p", actions, class_="actions") if actions else None,
@@ -89,13 +88,13 @@ def room_of(params: Mapping[str, str]) -> int:
 
 
 def _about(
-    hit: Mapping[str, Any], passage: Mapping[str, Any] | None, largest: float, show: Sequence[str], names: Mapping[str, str],
+    hit: Mapping[str, Any], passage: Mapping[str, Any], largest: float, show: Sequence[str], names: Mapping[str, str],
     ahead: Sequence[str],
 ) -> Markup:  # fmt: skip
     """Return the line of an answer, which opens a list of all its fields if it has any."""
     place = short_place(hit, names)
     fields = {name: value for name, value in (hit.get("metadata") or {}).items() if value not in (None, [], "")}
-    marked = (passage or {}).get("fields") or {}
+    marked = passage.get("fields") or {}
     known = {**hit, **fields}
     first = {name: known[name] for name in ahead if name not in _SAID and known.get(name) not in (None, [], "")}
     named = best_fields(known if show else fields, marked, show)
@@ -106,7 +105,7 @@ def _about(
 
     facts: list[Inner] = [_strength(hit["score"] / largest, hit.get("related"))] if largest else []
     facts += [field(*one) for one in first.items()]
-    if lacks := (passage or {}).get("lacks"):
+    if lacks := passage.get("lacks"):
         lacked, more = ", ".join(map(cut, lacks[:_LACKED])), len(lacks) - _LACKED
         facts.append(
             tag("span", "without ", tag("s", lacked), f" and {more} more" if more > 0 else None, class_="lacks")

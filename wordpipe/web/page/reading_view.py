@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any
 
+from wordpipe.corpus import unwrapped
 from wordpipe.web.links import text_url
 from wordpipe.web.page.parts import (
     LAYOUTS,
@@ -42,8 +43,6 @@ _KEYS = [
     " next or previous text, ", tag("kbd", "Esc"), " back",
 ]  # fmt: skip
 _ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
-_ITEM = re.compile(r"\s|[-–—*•·+>|#]|\w{1,3}[.)]\s")  # what a line begins with that begins something
-_WRAPPED = re.compile(rf"(?!{_ITEM.pattern})(?!.*(?:\s{{3}}|\t)).{{45,100}}")  # a line of prose that was broken
 _BREAK = re.compile(
     r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
 )  # of paragraphs: empty lines, and the end of a line that is long
@@ -115,7 +114,7 @@ async def reading_view(
     )
     shown = tag(
         "article", tag("p", back, before, class_="links"), walk and tag("nav", walk, aria_label="This document"),
-        heading, facts, _marked(found, whole), body,
+        heading, facts, _on_paper(asked, index), _marked(found, whole), body,
         walk and tag("nav", walk, aria_label="This document, below its text", class_=None if is_long else "narrow"),
         tag("p", back, tag("a", "to the top", href="#main"), class_="links") if whole else None, own,
         _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
@@ -146,12 +145,12 @@ async def _text_before(
 
 def _text(found: Mapping[str, Any], ids: Iterator[int]) -> list[Inner]:
     """Return a text, or the part of it that is shown, in paragraphs, with its marks; the one that answers is set off."""
-    pieces = found.get("pieces") or [[found["text"], False]]
+    pieces = _flowing(found.get("pieces") or [[found["text"], False]], found)
     stop = found["start"] + len(found["text"])
     blocks = [(0, len(found["text"]))] if found.get("code") else paragraphs(found["text"])
     answer = _answering(blocks, pieces, found.get("passage"))
     shown: list[Inner] = [
-        _paragraph(found, pieces, block, ids, is_answer=place == answer) for place, block in enumerate(blocks)
+        _paragraph(pieces, block, ids, is_answer=place == answer) for place, block in enumerate(blocks)
     ]
     return ["… " if found["start"] else None, *shown, " …" if stop < found["characters"] else None]
 
@@ -160,38 +159,32 @@ def _texts(texts: Sequence[Mapping[str, Any]], found: Mapping[str, Any], ids: It
     """Return the texts of a document one after the other, each with its number; the one that was found is set off."""
     shown = list[Inner]()
     for one in texts:
-        pieces = one.get("pieces") or [[one["text"], False]]
+        pieces = _flowing(one.get("pieces") or [[one["text"], False]], found)
         blocks = [(0, len(one["text"]))] if found.get("code") else paragraphs(one["text"])
         is_found = one["row"] == found["row"]
         shown.append(
             tag(
-                "div", [_paragraph({**found, **one}, pieces, block, ids) for block in blocks],
+                "div", [_paragraph(pieces, block, ids) for block in blocks],
                 id=f"text-{one['row']}", class_="answering" if is_found else None, dir="auto",
             )
         )  # fmt: skip
     return shown
 
 
+def _flowing(pieces: Sequence[Sequence[Any]], found: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """Return the pieces of a text in which newlines that are only a right margin's work are spaces; code stays."""
+    if found.get("code"):
+        return pieces
+    text, starts = unwrapped("".join(own for own, _ in pieces)), accumulate((len(own) for own, _ in pieces), initial=0)
+    return [[text[at : at + len(own)], is_marked] for at, (own, is_marked) in zip(starts, pieces, strict=False)]
+
+
 def _paragraph(
-    found: Mapping[str, Any], pieces: Sequence[Sequence[Any]], block: tuple[int, int], ids: Iterator[int], *,
-    is_answer: bool = False,
-) -> Markup:  # fmt: skip
-    """Return a paragraph of a text with its marks; the one that answers says so, and wrapped prose can be wrapped anew."""
-    kinds = ["answering"] if is_answer else []
-    kinds += ["wrapped"] if not found.get("code") and is_wrapped(found["text"][slice(*block)]) else []
+    pieces: Sequence[Sequence[Any]], block: tuple[int, int], ids: Iterator[int], *, is_answer: bool = False
+) -> Markup:
+    """Return a paragraph of a text with its marks; the one that answers says so."""
     title = "the paragraph with most words of the question" if is_answer else None
-    return tag("p", _piece(pieces, *block, ids), class_=" ".join(kinds) or None, title=title)
-
-
-def is_wrapped(text: str) -> bool:
-    r"""True of a paragraph whose lines were broken to fit a width: no list, no verses, no table.
-
-    >>> line = "The tide rises twice a day, as the moon pulls on the sea;"
-    >>> is_wrapped(f"{line}\nso it is"), is_wrapped(f"{line}\n- {line}"), is_wrapped("Full fathom five\nthy father lies")
-    (True, False, False)
-    """
-    lines = text.split("\n")
-    return len(lines) > 1 and all(_WRAPPED.fullmatch(line) for line in lines[:-1]) and not _ITEM.match(lines[-1])
+    return tag("p", _piece(pieces, *block, ids), class_="answering" if is_answer else None, title=title)
 
 
 def paragraphs(text: str) -> list[tuple[int, int]]:
@@ -218,6 +211,12 @@ def _answering(
         sum(max(start, passage["start"]) <= at < min(stop, passage["stop"]) for at in marks) for start, stop in blocks
     ]
     return counts.index(max(counts))
+
+
+def _on_paper(asked: str, index: str) -> Markup:
+    """Return what paper says of a text: of which index it is, and what the marked words are words of."""
+    said = f"index: {index}" + (f" · bold: words of the question “{asked}”" if asked else "")
+    return tag("p", tag("bdi", said), class_="paper")
 
 
 def _marked(found: Mapping[str, Any], whole: Sequence[Mapping[str, Any]]) -> Markup | None:

@@ -181,13 +181,13 @@ async def _hits(
             {"index": index, "length": str(_BEGINNING + 1)} | {one: mix[one] for one in ("id", "row") if one in mix},
         )
     else:
-        mix = {"passage": str(room_of(params)), **question_of(params)}
+        mix = question_of(params)
         mix |= {"count": "1"} if not asked and params.get("docs") == "1" else {}  # the documents that are listed
-    status, found = await ask(path, {**given, **mix})
+    status, found = await ask(path, {**given, **mix, "passage": str(room_of(params))})
     # an error, or no hits
     if status != 200:
         return problem(found)
-    passages = found.get("passages") or [None] * len(found["hits"])
+    passages = found["passages"]
     kept = {name: params.get(name) for name in KEPT}
     notes = [tag("p", _exact(one, kept), class_="unknown") for one in _notes(found)]
     if not found["hits"]:
@@ -226,7 +226,7 @@ async def _hits(
         said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} words of the question"
     elif facets and asked and facets["among"] == "matches" and not facets["rows"]:
         said += "; no text that fits the filters has words of the question"
-    given |= {name: value for name, value in mix.items() if name not in ("passage", "count") and value != "0"}
+    given |= {name: value for name, value in mix.items() if name != "count" and value != "0"}
     kinds = _files(
         given,
         most,

@@ -6,7 +6,7 @@ import {walkMarks, walkTexts} from "./marks.js";
 import {signPaper} from "./paper.js";
 import {play} from "./play.js";
 import {drawHit, folded, lessRelatedFrom, walkByKeys} from "./results.js";
-import {ahead, exported, facets, fileName, firstOf, isRange, isWord, K, likeOf, PASSAGE, read, replaced, request, textUrl, url, WHOLE, wordAt} from "./state.js";
+import {ahead, exported, facets, fileName, firstOf, isRange, isWord, K, likeOf, read, replaced, request, textUrl, url, wordAt} from "./state.js";
 import {DOTS} from "./why.js";
 
 const WAIT = 120; // milliseconds after the last key
@@ -236,12 +236,11 @@ function search(view) {
       status.textContent = "no answers so far"; // a longer word may have some
       return list.replaceChildren();
     }
-    const groups = folded(found.hits, found.passages ?? [], Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) && (!asked.sort || asked.similar) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
+    const groups = folded(found.hits, found.passages, Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) && (!asked.sort || asked.similar) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       asked: {like: Boolean(asked.similar), isNarrowed: isNarrowed(asked), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
       address: (hit) => textUrl(hit, {...read(""), index: asked.index}),
-      room: asked.whole ? WHOLE : PASSAGE,
       show: JSON.parse(view.dataset.show),
       ahead: ahead(asked),
       names: distinctNames([...new Set(found.hits.map((hit) => String(hit.source ?? "")))]),

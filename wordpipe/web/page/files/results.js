@@ -1,5 +1,5 @@
 // The answers: titles and passages with their marked words, near duplicates folded, keys that walk through them.
-import {copy, cutWords, make, marks, shown, text} from "./dom.js";
+import {copy, make, marks, shown, text} from "./dom.js";
 import {drawWhy} from "./why.js";
 
 const ALIKE = 0.7; // share of runs of three words that two texts have in common, from which one is folded below the other
@@ -46,14 +46,14 @@ function alike(some, others) {
 
 // One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
 export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
-  const title = passage?.title ?? (hit.title ? [[hit.title, false]] : []);
+  const title = passage.title ?? [];
   const place = placeOf(hit, act.names);
   const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
-  const body = make("p", {class: passage?.code ? "text code" : "text", dir: "auto"});
+  const body = make("p", {class: passage.code ? "text code" : "text", dir: "auto"});
   const node = make("li", {class: "hit", tabindex: "-1", id: `answer-${hit.rank}`, value: hit.rank});
   const why = make("button", {type: "button", "aria-expanded": "false", class: "why-button"}, "why");
   const panel = make("div", {class: "panel", hidden: true});
-  const {pieces, before, after} = passage ?? {pieces: [[cutWords(hit.text ?? "", act.room), false]]};
+  const {pieces, before, after} = passage;
   const words = make("span", {class: "words"}, before ? (/^\s/.test(pieces[0][0]) ? "…\n" : "… ") : "", marked(pieces, 120_000), after ? " …" : "");
   body.append(words);
   const open = async () => {
@@ -78,7 +78,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
         drawAbout(hit, passage, place, largest, act),
         make("p", {class: "actions"},
           why,
-          passage?.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
+          passage.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
           quote,
           isTitled && to === page ? null : link,
         ),
@@ -107,14 +107,14 @@ const isGiven = (value) => value !== undefined && value !== null && value !== ""
 // The line of an answer: the fields of order and filters, where it stands and its best fields; it opens a list of all fields, if there are any.
 function drawAbout(hit, passage, place, largest, act) {
   const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => isGiven(value));
-  const words = passage?.fields ?? {}, known = {...hit, ...hit.metadata};
+  const words = passage.fields ?? {}, known = {...hit, ...hit.metadata};
   const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value)) : bestOf(fields, words);
   const first = act.ahead.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value));
   const draw = ([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80));
   const facts = [
     largest ? strength(hit.score / largest, hit.related) : null,
     ...first.map(draw),
-    passage?.lacks?.length ? make("span", {class: "lacks"}, "without ", make("s", {}, text(passage.lacks.slice(0, LACKED).join(", "), 120)), passage.lacks.length > LACKED ? ` and ${passage.lacks.length - LACKED} more` : null) : null,
+    passage.lacks?.length ? make("span", {class: "lacks"}, "without ", make("s", {}, text(passage.lacks.slice(0, LACKED).join(", "), 120)), passage.lacks.length > LACKED ? ` and ${passage.lacks.length - LACKED} more` : null) : null,
     place ? make("span", {class: "place"}, text(place, 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
     ...best.filter(([name]) => !act.ahead.includes(name)).map(draw),

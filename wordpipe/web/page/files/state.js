@@ -2,8 +2,8 @@
 // (newer_better, half_life, boost) or takes it as it is typed (exact), which has no field in the form. The page without a script knows the same.
 
 export const K = 10;
-export const PASSAGE = 320;
-export const WHOLE = 100_000; // characters of a text that is shown whole
+const PASSAGE = 320;
+const WHOLE = 100_000; // characters of a text that is shown whole
 
 const ID = "id "; // before the id of a record whose like is asked for; else it is a row
 const WEIGHED = ["newer_better", "half_life", "boost", "exact"];
@@ -60,11 +60,11 @@ export function firstOf(state) {
 
 // The endpoint and the parameters that answer a state.
 export function request(state, more = {}) {
-  const params = {index: state.index, k: state.k, ...narrowed(state), format: "json"};
+  const params = {index: state.index, k: state.k, ...narrowed(state), format: "json", passage: state.whole ? WHOLE : PASSAGE};
   const like = {...params, per_document: 1}; // else most are of its own document
   if (state.similar.startsWith(ID)) return ["./similar", {...like, id: state.similar.slice(ID.length)}];
   if (state.similar) return ["./similar", {...like, row: state.similar}];
-  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", passage: state.whole ? WHOLE : PASSAGE, per_document: state.docs ? 1 : 0, count: state.docs && !state.q.trim() ? 1 : "", ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
+  return ["./search", {q: state.q, ...params, prefix: state.begun ? 1 : "", per_document: state.docs ? 1 : 0, count: state.docs && !state.q.trim() ? 1 : "", ...(state.sort ? {sort: state.sort} : {...mixed(state.mix), ...state.weighed}), ...more}];
 }
 
 // The address of the page, as far as the server reads it.
