@@ -189,6 +189,12 @@ def test_an_id_finds_its_row_and_a_condition_alone_lists_its_rows(cli, tmp_path)
     assert [line.split("\t")[-1] for line in some.out.splitlines()] == ["W-5", "W-6", "W-7"]
     assert some.err == "shown: 3 of 25 rows that match the condition; to see more rows, use a larger -k, or --offset\n"
     assert cli("query", index, "--where", "n > 40", piped="").code == 1
+    listed = cli("query", index, "--sort", "n:desc", "-k", 2, piped="")
+    assert [line.split("\t")[-1] for line in listed.out.splitlines()] == ["W-29", "W-28"]
+    assert listed.err == "shown: 2 of 30 rows; to see more rows, use a larger -k, or --offset\n"
+    assert cli("query", index, " ", "--sort", "n:desc", "-k", 2).out == listed.out
+    asked = cli("query", index, "--sort", "n:desc", "-k", 2, piped="salt\n").out
+    assert [line.split("\t")[0::4] for line in asked.splitlines()] == [["salt", "W-29"], ["salt", "W-28"]]
     seen = in_terminal("query", index, "--where", "n > 28", NO_COLOR="1")
     assert "notes.jsonl:30 · id W-29" in seen.text
     assert cli("query", index, "--where", "n > 4", "-k", 3, piped="sea\n").out.startswith("sea\t")

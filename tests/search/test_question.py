@@ -168,6 +168,22 @@ def test_what_cannot_be_an_operator_is_words_and_said(query, text, remark):
     assert [one[: len(remark)] for one in found.remarks] == [remark]
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "remarks"),
+    [
+        ("year<5 MB x", "MB x", ("Year: compared with 5; MB is searched as a word",)),
+        ("year:5..20 kB", "kB", ("Year: compared with 5..20; kB is searched as a word",)),
+        ("year<1.000 x", "x", ("Year: 1.000 is read as 1; a thousand is written 1000 or 1,000",)),
+        ("year<1,000 mobs", "mobs", ()),
+        ("year<0.125 x", "x", ()),
+    ],
+)
+def test_a_number_that_is_perhaps_another_one_is_compared_and_said(query, text, remarks):
+    found = read_question(query, FIELDS)
+    assert (found.text, found.remarks) == (text, remarks)
+    assert found.clause is not None
+
+
 def test_a_quoted_name_of_no_field_is_a_phrase_and_said():
     found = read_question('"foo bar":>3', FIELDS)
     assert shown(found.clause) == '"foo bar"'

@@ -71,7 +71,7 @@ def _query(
     one scale of scores.
 
     All QUERY words are one query. Without QUERY, queries are read from --queries or standard input, one per line; on a
-    terminal you can type them, or with --where alone the first rows that match the condition are listed. From a pipe, every
+    terminal you can type them, or with --where or --sort alone the first rows that match are listed. From a pipe, every
     query is answered as soon as it is read, so a program can keep the command running; with --json, the answers of each query
     then end with a line {"query": …, "hits": N}. N is 0 if nothing was found, or if the line is empty.
 
@@ -89,7 +89,7 @@ def _query(
     from wordpipe.stages import open_artifact
 
     # options that go together, before anything is opened
-    if text and not " ".join(text).strip() and not given.get("where"):
+    if text and not " ".join(text).strip() and not (given.get("where") or given.get("sort")):
         hint = "give a query of at least one word, or a file of queries with --queries"
         raise ConfigError("the query is empty", hint=hint)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
@@ -182,13 +182,13 @@ def print_answers(
 def _lines(
     opened: "OpenArtifact", text: tuple[str, ...], queries: Path | None, options: QueryOptions, *, quiet: bool
 ) -> Iterator[str] | None:
-    """Return the queries; None where a condition stands alone."""
+    """Return the queries; None where a condition or an order stands alone."""
     from wordpipe.stages import OpenIndex
 
     if text and not " ".join(text).strip() and isinstance(opened, OpenIndex):
-        return None  # which is refused where there is no condition
+        return None  # which is refused where there is no condition and no order
     lines = given_lines(text, queries, what="query", option="--queries", quiet=quiet)
-    if options.where is None or text or queries is not None or not isinstance(opened, OpenIndex):
+    if not (options.where or options.sort) or text or queries is not None or not isinstance(opened, OpenIndex):
         return lines
     return None if is_prompt(text, queries) else _any_of(lines)
 
@@ -197,7 +197,7 @@ def _answer(
     opened: "OpenArtifact", asked: Iterable[list[str]] | None, k: int, options: QueryOptions, form: str, *, titled: bool,
     quiet: bool,
 ) -> int:  # fmt: skip
-    """Print the answers to queries, or the rows of which a condition alone is true; return how many have any."""
+    """Print the answers to queries, or the rows that a condition or an order lists; return how many have any."""
     from wordpipe.stages import OpenIndex, QueryResult
 
     by = [sort_key(options.sort)[0] if options.sort else None, options.newer_better, options.boost]
@@ -289,13 +289,13 @@ query = _QueryCommand(
 
 
 def _list(opened: "OpenIndex", answers: Answers, k: int, options: QueryOptions, *, quiet: bool) -> int:
-    """Print the rows of which a condition alone is true, k of them; return how many are printed."""
+    """Print the rows of which a condition is true, or all in an order, k of them; return how many are printed."""
     found, n_rows = opened.fulfilling(options, k)
     for remark in () if quiet else found.remarks:
         say(remark)
     answers.print(found)
     if not quiet:
-        _say_how_many(len(found.hits), n_rows, options, "the condition")
+        _say_how_many(len(found.hits), n_rows, options, "the condition" if options.where else "")
     return len(found.hits)
 
 
@@ -307,11 +307,13 @@ def _say_of_more(opened: "OpenIndex", result: "QueryResult", k: int, options: Qu
 
 
 def _say_how_many(shown: int, there: int, options: QueryOptions, what: str) -> None:
-    """Say how many of the rows that match a query or a condition are shown, where there are more."""
+    """Say how many of the rows that match a query or a condition, or of all, are shown, where there are more."""
     last = options.offset + shown
     if there > last:
         rows = f"{options.offset + 1:,} to {last:,}" if options.offset else f"{last:,}"
-        say(f"shown: {rows} of {there:,} rows that match {what}; to see more rows, use a larger -k, or --offset")
+        say(
+            f"shown: {rows} of {there:,} rows{what and f' that match {what}'}; to see more rows, use a larger -k, or --offset"
+        )
 
 
 def _any_of(lines: Iterator[str] | None) -> Iterator[str] | None:
@@ -404,10 +406,9 @@ def _search(
         raise click.UsageError("Missing argument 'QUESTION'.", click.get_current_context())
     refuse_words_of_question(question, source)
     options, form = query_options(given), chosen_format(form, as_json=as_json)
-    if not question.strip() and options.where is None:
-        raise ConfigError(
-            "the question is empty", hint="give a question of at least one word, or a condition with --where"
-        )
+    if not question.strip() and not (options.where or options.sort):
+        hint = "give a question of at least one word, a condition with --where, or an order with --sort"
+        raise ConfigError("the question is empty", hint=hint)
     settings = {name: given[name] for name in OF_SEARCH if given.get(name) is not None}
     with ProgressDrawer(quiet=quiet) as draw:
         opened = open_sources(source or usual_source(), run=RunOptions(report=draw, verify=verify), **settings)

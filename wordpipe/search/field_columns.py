@@ -16,6 +16,8 @@ import pyarrow as pa
 
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?\s*")
 _MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF)?"
+_UNIT = re.compile(r"\s+([kmgtKMGT]i?[bB]|[bB]ytes?|km|cm|mm|kg|ms|%)(?![\w:])")  # behind a number
+_THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})\.000(?![\d.,])")  # as some languages write them
 _AMOUNT = re.compile(
     rf"([-+]?){_MONEY}\s?(?:((?:[1-9]\d{{0,2}}(?:[,’']\d{{3}})+|\d+)(?:\.\d+)?)"  # 1,200.50
     rf"|((?:[1-9]\d{{0,2}}(?:[.\s’']\d{{3}})+|\d+),(?:\d{{1,2}}|\d{{4,}})|0,\d+))\s?{_MONEY}"  # 1.200,50
@@ -179,6 +181,26 @@ def amount_in(text: str) -> float | int | None:
         return None
     plain = re.sub("[,’']", "", found[2]) if found[2] else re.sub(r"[.\s’']", "", found[3]).replace(",", ".")
     return number_in(found[1] + plain)
+
+
+def doubt_of_number(written: str, after: str) -> str:
+    """Return what is said of a number that a query compares with, if another one was perhaps meant; else "".
+
+    Args:
+        written: the number or the range, with its sign.
+        after: what follows in the query.
+
+    >>> doubt_of_number("<5", " MB of salt"), doubt_of_number("<1.000", "")
+    ('compared with 5; MB is searched as a word', '1.000 is read as 1; a thousand is written 1000 or 1,000')
+    >>> doubt_of_number("<5", " minutes"), doubt_of_number("<1,000", "")
+    ('', '')
+    """
+    if unit := _UNIT.match(after):
+        return f"compared with {written.lstrip('<>=')}; {unit[1]} is searched as a word"
+    if thousands := _THOUSANDS.search(written):
+        plain = thousands[1]
+        return f"{plain}.000 is read as {plain}; a thousand is written 1000 or 1,000"
+    return ""
 
 
 def numbers_of(texts: Sequence[str | None]) -> list[float | int | None] | None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from wordpipe.search.field_columns import amount_in, is_date
+from wordpipe.search.field_columns import amount_in, doubt_of_number, is_date
 from wordpipe.search.lexical.names import name_of
 
 FieldKind = Literal["text", "number", "date", "flag"]
@@ -313,17 +313,17 @@ class _Lexer:
         if quoted and quoted[0] is not None:
             value, end = quoted[0], quoted[1]
         else:
-            sign = _BEFORE_NUMBER.match(self._query, value_at)  # year > 5
-            first = sign.end() if sign else value_at
+            first = sign.end() if (sign := _BEFORE_NUMBER.match(self._query, value_at)) else value_at  # year > 5
             end = self._word_end(first) if first < len(self._query) else first
             value = "".join(self._query[value_at:end].split())
         clause = _field_is(name, kind, value)
         if clause is None or not (value or quoted):
             expected = {"number": "a number", "date": "a date such as 2024-05", "flag": "true or false"}.get(kind)
-            if value and expected:
-                shown = value.lstrip("<>=")[:_SHOWN]
+            if shown := expected and value.lstrip("<>=")[:_SHOWN]:
                 self._remark(f"the field {name} needs {expected}, not {shown!r}: searched as plain words")
             return _Item("word", self._query[at:end]), end
+        if kind == "number" and (doubt := doubt_of_number(value, self._query[end:])):
+            self._remark(f"{name}: {doubt}")
         if self._query[at:value_at].rstrip().endswith("!="):  # another value, not none
             return _Item("field", clause=AllOf((Not(FieldIs(name, kind, "")), Not(clause)))), end
         ranked = (clause.value or "") if name.casefold() in ("title", "text") else ""
