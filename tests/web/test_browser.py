@@ -196,6 +196,8 @@ def test_home_asks_a_question_and_lists_rows_by_a_filter(see):
     assert asked in page.locator(HITS).first.inner_text()
     page.fill("#q", "")
     page.wait_for_selector("#results .begin")
+    page.get_by_role("button", name="Search").click()  # without words it leads to the field for them
+    until(page, "document.activeElement.id === 'q'")
     page.locator("#filters label", has_text="de").first.click()
     until(page, "document.querySelector('.status')?.innerText.startsWith('10 answers')")
     page.locator(".chip", has_text="lang: de").click()
@@ -328,6 +330,7 @@ def test_filters_narrow_and_count_and_go_into_the_url(see):
     seen = see()
     page = seen.go("/?q=salt+note")
     page.wait_for_selector("#filters label")
+    assert "To ask for two values of tags at once, type tags:one" in page.locator("#filters .hint").first.inner_text()
     page.locator("#filters label", has_text="it's").first.click()
     until(page, "location.search.includes('f=')")
     until(page, "!document.querySelector('#results[aria-busy]')")

@@ -532,12 +532,15 @@ def test_values_that_differ_in_white_space_look_different(untitled):
 def test_a_line_under_the_field_says_what_can_be_typed(untitled, client):
     page = get(untitled)
     assert page.all("input", id="q")[0]["aria-describedby"] == "typed"
-    said = page.text[page.text.index('"two words"') :].partition(" by a field.")[0]
+    said = page.text[page.text.index('"two words"') :].partition(" by a field")[0]
     assert said == '"two words" keeps words together, +word must be there, -word must not, kind:sea narrows'
     asked = {"q": "tide kind:sea", "index": "notes", "format": "json", "count": "1"}
     found = untitled.get("/search", params=asked).json()
     assert (found["remarks"], found["matches"] > 0) == ([], True)
-    assert "lang:de narrows by a field." in get(client).text
+    assert "lang:de narrows by a field, -lang:de leaves it out." in get(client).text
+    kinds = [untitled.get("/search", params=asked | {"q": f"tide {sign}kind:sea"}).json()["matches"] for sign in ("", "-")]
+    assert sum(kinds) == untitled.get("/search", params=asked | {"q": "tide"}).json()["matches"]
+    assert min(kinds) > 0
 
 
 def test_an_order_by_a_field_is_kept_where_texts_say_nearly_the_same(serving, tmp_path):
@@ -737,6 +740,11 @@ def test_filters_without_a_script_are_links_that_narrow(client):
     assert "lang it's" in narrowed.text
     assert "lang de" not in narrowed.text.split("Filters")[0]
     assert narrowed.all("a", **{"aria-current": "true"})
+    said = "To ask for two values of tags at once, type tags:one tags:another."
+    assert said in page.text
+    both = client.get("/search", params={"q": "note tags:sea tags:salt", "index": "records", "format": "json"}).json()
+    assert both["hits"]
+    assert all({"sea", "salt"} <= {*hit["metadata"]["tags"]} for hit in both["hits"])
     chosen = json.dumps([["tags", "sea"], ["tags", "salt"], ["done", False], ["lang", 'a "b" c']])
     assert "error" not in get(client, q="sea", f=chosen).text
     page = get(client, q="sea", f=chosen, where="year > 1995")

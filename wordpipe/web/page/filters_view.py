@@ -209,13 +209,22 @@ def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping
             items.append(tag("li", tag("a", text, href=link, aria_current="true" if value in taken else None)))
         groups.append(tag("section", tag("h2", tag("bdi", cut(column["name"]))), bars, tag("ul", items)))
     # a note on what is counted
-    note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, ANY_OF, class_="hint")
+    any_of = _any_of(facets["columns"] if facets else ())
+    note = tag("p", MATCHES if facets and facets["among"] == "matches" else None, any_of, class_="hint")
     return tag(
         "aside",
         tag("details", tag("summary", "Filters"), note, groups) if groups else None,
         id="filters",
         aria_label="Filters",
+        data_any_of=any_of,
     )
+
+
+def _any_of(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return what several values of one field mean; of a field of lists, which has several in a text, how all are asked for."""
+    named = (one["name"] for one in columns if one["filter"] and one["type"].startswith("list"))
+    name = next((one for one in named if re.fullmatch(r"[A-Za-z_]\w*", one, re.ASCII)), None)
+    return ANY_OF + (f" To ask for two values of {name} at once, type {name}:one {name}:another." if name else "")
 
 
 def _bars(column: Mapping[str, Any], chosen: Chosen, kept: Mapping[str, Any]) -> list[Markup]:

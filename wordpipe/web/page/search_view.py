@@ -414,6 +414,7 @@ def _form(
     ]
     if of_field := typed_example_of(columns):
         typed += [", ", tag("code", tag("bdi", of_field)), " narrows by a field"]
+        typed += [", ", tag("code", tag("bdi", f"-{of_field}")), " leaves it out"] if ":" in of_field else []
     field = tag(
         "input", type="search", id="q", name="q", value=params.get("q", "")[:2_000], placeholder="Search your texts",
         autocomplete="off", spellcheck="false", enterkeyhint="search", maxlength=10_000, dir="auto",

@@ -35,7 +35,7 @@ export function drawFilters(node, found, state, act) {
   if (!groups.length && !typed) return node.replaceChildren();
   const chosen = state.f.length + (state.where.trim() ? 1 : 0);
   const drawn = make("details", {open: opened}, make("summary", {}, "Filters", chosen ? ` · ${chosen} chosen` : null),
-    make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, "Of one field, texts with any of the chosen values are shown."),
+    make("p", {class: "hint"}, found.among === "matches" ? "The numbers count only texts that contain a word of the query. " : null, node.dataset.anyOf),
     groups, make("button", {type: "button", class: "show-answers", "data-key": "show", onclick: show}, toShow(found, state)));
   if (typed) {
     const own = typed.closest(".ends"), other = redrawAround(own, typed, drawn);

@@ -382,7 +382,12 @@ function search(view) {
   });
   field.addEventListener("input", type);
   field.addEventListener("blur", settle);
-  form.addEventListener("submit", (event) => (event.preventDefault(), change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q}), settle(), field.value.trim() || field.focus()));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    change({q: field.value, similar: "", ...(field.value === state.q ? {} : {weighed: weights()})}, {replace: !settled || field.value === state.q});
+    settle();
+    if (document.activeElement === event.submitter && !field.value.trim()) field.focus();
+  });
   form.elements.namedItem("docs").addEventListener("change", (event) => change({docs: event.target.checked}));
   form.elements.namedItem("texts").addEventListener("change", (event) => change({whole: event.target.checked, k: state.k}));
   order.addEventListener("change", () => change({sort: order.value || (isAsked(state) || isNarrowed(state) ? "" : AS_IN_FILES)}));
