@@ -98,7 +98,7 @@ def test_the_command_line_reads_minus_words_and_says_what_it_corrected(index, cl
     signs = cli("query", index, '"progress bar"', "--exact", "--json")
     assert {json.loads(line)["id"] for line in signs.out.splitlines()} == {"a1", "a2"}
     nothing = cli("query", index, "+water +kubernetes")
-    assert "no row has what the quotes and signs of the query ask for" in nothing.err
+    assert "no text has what the quotes and signs of the query ask for" in nothing.err
 
 
 def test_an_unfinished_word_finds_what_it_may_become(index):
@@ -209,7 +209,7 @@ def test_operators_hold_in_every_mode(built):
             assert all("the sea" in " ".join(f"{hit['title']}\n{hit['text']}".lower().split()) for hit in hits)
         error = opened.nothing_found(QueryOptions(), "+qxqxqx sea")
         assert isinstance(error, NothingFound)
-        assert "no row has what the quotes and signs of the query ask for" in str(error)
+        assert "no text has what the quotes and signs of the query ask for" in str(error)
         explained = opened.query("sea +water", 3, mode="hybrid", explain=True)
         assert all("lexical" in hit["explain"] or "dense" in hit["explain"] for hit in explained)
         plain, again = opened.query_all(["sea water", "sea -qxqxqx water"], 5)

@@ -580,7 +580,10 @@ def test_the_menu_leads_back_to_filters_and_order(see):
     page.wait_for_selector(HITS)
     page.get_by_label("order").select_option("year, newest first")
     until(page, "location.search.includes('sort=')")
-    assert page.locator(".order-note").inner_text() == "first texts with most words of the question, these by year"
+    assert (
+        page.locator(".order-note").inner_text()
+        == "first texts with at least half of the question's words (rare ones count more), these by year"
+    )
     page.locator("#filters label", has_text="de").first.click()
     until(page, "location.search.includes('f=')")
     until(page, "!document.querySelector('#results[aria-busy]')")
@@ -594,7 +597,13 @@ def test_the_menu_leads_back_to_filters_and_order(see):
                 link.click()
         page.wait_for_selector(HITS)
         assert page.evaluate("[...new URLSearchParams(location.search)].sort().join('&')") == asked, names
-    page.fill("#q", "bread")  # another question is by relevance again
+    page.fill("#q", "bread")  # with filters, another question keeps the order
+    until(page, "location.search.includes('q=bread')")
+    assert "sort=" in page.url
+    page.locator(".chip").first.click()
+    until(page, "!location.search.includes('f=')")
+    seen.settle()
+    page.fill("#q", "rust")  # without, it is by relevance again
     until(page, "!location.search.includes('sort=')")
     assert not page.locator(".order-note").is_visible()
     assert seen.errors == []
@@ -1441,9 +1450,8 @@ def test_a_phone_folds_the_options_says_what_is_set_and_shows_no_keys(see):
 
 
 @pytest.mark.oracle
-def test_actions_stand_in_one_line_and_show_for_a_pointer_or_the_focus(see):
-    """By touch they always show; the line of fields is one line, however many there are."""
-    opacity = "Number(getComputedStyle(document.querySelector('#results .actions')).opacity)"
+def test_actions_stand_in_one_line_and_always_show(see):
+    """Without a pointer over their answer, too; the line of fields is one line, however many there are."""
     tops = """() => [...document.querySelectorAll('#results .actions')].map((one) =>
       new Set([...one.children].map((other) => Math.round(other.getBoundingClientRect().top))).size)"""
     lines = """() => [...document.querySelectorAll('#results .facts')].filter((one) => one.offsetParent)
@@ -1451,31 +1459,40 @@ def test_actions_stand_in_one_line_and_show_for_a_pointer_or_the_focus(see):
     for touch, widths in ((False, (1400, 900)), (True, (420, 320))):
         page = see(has_touch=touch, is_mobile=touch).go("/?index=records&q=bees+find+home")
         page.wait_for_selector(HITS)
+        assert page.evaluate("getComputedStyle(document.querySelector('#results .actions')).opacity") == "1"
         for width in widths:
             page.set_viewport_size({"width": width, "height": 900})
             assert {*page.evaluate(tops)} == {1}, width
             assert max(page.evaluate(lines)) < 24, width
         if touch:
-            assert page.evaluate(opacity) == 1
             page.locator("#filters details").evaluate("(one) => (one.open = true)")
             page.get_by_role("button", name="show answers").click()
             assert page.evaluate("!document.querySelector('#filters details').open")
-            continue
-        page.mouse.move(5, 5)
-        assert page.evaluate(opacity) == 0
-        page.locator(HITS).first.hover()
-        assert page.evaluate(opacity) == 1
-        page.mouse.move(5, 5)
-        page.locator(HITS).first.locator(".why-button").first.focus()
-        assert page.evaluate(opacity) == 1
-        page = see().go("/?index=records&q=salt&mix=0&k=20")
-        page.wait_for_selector(f"{HITS} .why-button")
-        page.locator(HITS).first.locator(".why-button").first.click()
-        page.locator(HITS).nth(1).hover()  # of two answers the one that is pointed at
-        shown = (
-            "[...document.querySelectorAll('#results .actions')].filter((one) => getComputedStyle(one).opacity === '1')"
-        )
-        assert page.evaluate(f"{shown}.length") == 1
+
+
+@pytest.mark.oracle
+def test_the_way_back_from_similar_texts_leads_to_their_answer(see):
+    seen = see()
+    page = seen.go("/?index=records&q=salt&k=20")
+    page.wait_for_selector(HITS)
+    seen.settle()
+    asked = page.url
+    for place in (3, 1):  # the second of them is similar to a similar one
+        hit = page.locator(HITS).nth(place)
+        hit.get_by_role("button", name="more like this").first.click()
+        until(page, "location.search.includes('similar')")
+        page.wait_for_selector(HITS)
+        seen.settle()
+    page.locator(".like button").click()
+    until(page, f"location.href === '{asked}'")
+    until(page, "document.activeElement.matches('li.hit')")
+    assert page.locator(HITS).nth(3).evaluate("(one) => one === document.activeElement")
+    page = seen.go("/?index=records&similar=0&q=salt")  # of an address that one was given there is no way to go back
+    page.locator(".like button").click()
+    until(page, "!location.search.includes('similar')")
+    assert page.input_value("#q") == "salt"
+    assert page.evaluate("document.activeElement.id") == "q"
+    assert seen.errors == []
 
 
 @pytest.mark.slow

@@ -237,4 +237,14 @@ def test_a_server_that_ends_ends_what_takes_long(built, monkeypatch):
     ],
 )
 def test_near_duplicates_are_folded(texts, groups):
-    assert search_view.folded(texts) == groups
+    assert search_view.folded([(text, text) for text in texts]) == groups
+
+
+def test_answers_with_nearly_the_same_passage_are_folded():
+    passage = "the sea rises twice a day and falls"
+    texts = [
+        (f"one text begins so. {passage}", passage),
+        ("of another", "of another"),
+        (f"{passage}, and goes on for long", passage),
+    ]
+    assert search_view.folded(texts) == [[0, 2], [1]]

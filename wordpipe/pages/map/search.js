@@ -61,7 +61,7 @@ function startSearch() {
   wanted.addEventListener("input", () => {
     found = TEXTS ? [] : wordsLike(wanted.value);
     active = 0;
-    if (TEXTS) lightAnswers();
+    if (TEXTS) lightAnswers(WAIT, false, true);
     else showFound();
   });
   wanted.addEventListener("keydown", (event) => {

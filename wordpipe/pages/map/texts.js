@@ -131,8 +131,8 @@ function isInside(path, x, y) {
 
 // ---- questions
 
-// Light the answers: of the server, or, where there is none, titles that contain what is typed.
-function lightAnswers(wait = WAIT, keeps = false) {
+// Light the answers: of the server, or, where there is none, titles that contain what is typed. While one types the last word may be a beginning.
+function lightAnswers(wait = WAIT, keeps = false, isTyped = false) {
   clearTimeout(waiting);
   asking.abort();
   waiting = setTimeout(async () => {
@@ -146,15 +146,15 @@ function lightAnswers(wait = WAIT, keeps = false) {
     asking = new AbortController();
     const { signal } = asking;
     try {
-      const narrow = filters(), of = asked ? `answers to “${asked}”` : "texts";
+      const begun = asked && isTyped ? { prefix: 1 } : {}, narrow = filters(), of = asked ? `answers to “${asked}”` : "texts";
       let reply, narrowed = narrow.f || narrow.where ? ` with ${filtersSaid()}` : "";
       try {
-        reply = await get("search", { q: asked, ...(asked ? { prefix: 1 } : {}), k: ASKED, format: "json", ...narrow }, signal);
+        reply = await get("search", { q: asked, ...begun, k: ASKED, format: "json", ...narrow }, signal);
       } catch (error) {
         if (!narrowed || error.name === "AbortError" || error.status !== 400) throw error;
         const said = error.message.split("; ").slice(0, 2).join("; ").replace(/\.$/, "");
         if (!asked) return showFew([], `The filters cannot be applied on this map: ${said}.`, keeps, true);
-        reply = await get("search", { q: asked, prefix: 1, k: ASKED, format: "json" }, signal);
+        reply = await get("search", { q: asked, ...begun, k: ASKED, format: "json" }, signal);
         narrowed = `, without the filters, which cannot be applied on this map: ${said}`;
       }
       const all = reply.hits.map((hit) => numberOfRow(hit.row)), found = all.filter((word) => word >= 0), isCut = all.length >= ASKED;

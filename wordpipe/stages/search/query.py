@@ -345,7 +345,7 @@ class OpenTextIndex(OpenIndex):
             return NothingFound(what, hint=hint)
         # The operators of the query allow no row, or none that has its words.
         if asked.strip() and (why := self._left_out(asked, options)):
-            hint = "leave out the quotes or a sign (+, -, field:); --exact searches for the words alone"
+            hint = "leave out the quotes, a sign (+ or -) or a condition (field:value); --exact searches for the words alone"
             return NothingFound(f"nothing was found: {why}", hint=hint)
         # With a condition, say of how many rows it is true.
         what, mode, allowed = "nothing was found", self.mode(options), self.allowed(options)
@@ -376,7 +376,7 @@ class OpenTextIndex(OpenIndex):
         if asked.rows is None:
             return ""
         if not asked.rows.any():
-            return "no row has what the quotes and signs of the query ask for"
+            return "no text has what the quotes and signs of the query ask for"
         held_N = rows_holding(self.lexical_of(asked), asked)
         if held_N is None or (held_N & asked.rows).any():
             return ""

@@ -18,7 +18,10 @@ PASSAGE, WHOLE = 320, 100_000  # characters shown of a hit, and of a text that i
 LESS_RELATED = "less related: less than half of the question's words (rare ones count more)"  # as in results.js
 _LACKED = 3  # words that a text lacks, as in results.js
 # as in why.js
-DOTS = "Dots show the score beside that of the strongest answer, in quarters; a less related answer has at most two."
+DOTS = (
+    "Dots show the score beside that of the strongest answer, in quarters; "
+    "less related answers, below the others, have at most two."
+)
 _PLACES = 3  # where else a text stands
 _STEPS = 4  # of the strength of an answer
 _FIELDS = 3  # in the line
@@ -31,7 +34,7 @@ _EMPTY_LINES = re.compile(r"\n(?:[^\S\n]*\n){2,}")  # of which one is shown
 def card(
     hit: Mapping[str, Any], passage: Mapping[str, Any], params: Mapping[str, str], index: str, largest: float,
     show: Sequence[str], names: Mapping[str, str], others: Sequence[Markup] = (), ahead: Sequence[str] = (), *,
-    is_border: bool = False,
+    is_border: bool = False, is_less: bool = False,
 ) -> Markup:  # fmt: skip
     """Return the HTML of one answer.
 
@@ -45,7 +48,8 @@ def card(
         names: of sources, as the list of answers calls them.
         others: answers that say nearly the same.
         ahead: the fields with which its line begins: that of the order, and those of filters.
-        is_border: true of the first one that is less related.
+        is_border: true of the first of the less related ones, which stand below the others.
+        is_less: true of each of these.
     """
     # what is shown of the text
     title = passage.get("title") or [["", False]]
@@ -70,7 +74,8 @@ def card(
             class_="text code" if passage.get("code") else "text", dir="auto",
         ),
         tag(
-            "div", _about(hit, passage, largest, show, names, ahead), tag("p", actions, class_="actions") if actions else None,
+            "div", _about(hit, passage, largest, show, names, ahead, is_less=is_less),
+            tag("p", actions, class_="actions") if actions else None,
             class_="foot",
         ),
         # below it
@@ -89,7 +94,7 @@ def room_of(params: Mapping[str, str]) -> int:
 
 def _about(
     hit: Mapping[str, Any], passage: Mapping[str, Any], largest: float, show: Sequence[str], names: Mapping[str, str],
-    ahead: Sequence[str],
+    ahead: Sequence[str], *, is_less: bool,
 ) -> Markup:  # fmt: skip
     """Return the line of an answer, which opens a list of all its fields if it has any."""
     place = short_place(hit, names)
@@ -103,13 +108,12 @@ def _about(
         shown = _marked(marked[name]) if name in marked else cut(value)
         return tag("span", tag("span", tag("bdi", name), " ", class_="field-name"), tag("bdi", shown), class_="field")
 
-    facts: list[Inner] = [_strength(hit["score"] / largest, hit.get("related"))] if largest else []
+    facts: list[Inner] = [_strength(hit["score"] / largest, is_less=is_less)] if largest else []
     facts += [field(*one) for one in first.items()]
     if lacks := passage.get("lacks"):
         lacked, more = ", ".join(map(cut, lacks[:_LACKED])), len(lacks) - _LACKED
-        facts.append(
-            tag("span", "without ", tag("s", lacked), f" and {more} more" if more > 0 else None, class_="lacks")
-        )
+        said = ["without ", tag("s", lacked), f" and {more} more" if more > 0 else None]
+        facts.append(tag("span", said, class_="lacks", title=f"without {', '.join(lacks)}"[:300]))
     facts.append(tag("bdi", place, class_="place"))
     if "index" in hit:
         facts.append(
@@ -170,9 +174,9 @@ def cut(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _strength(share: float, related: bool | None) -> Markup:
+def _strength(share: float, *, is_less: bool) -> Markup:
     """Return how strong an answer of the search view is: its share of the best score in four steps; two if less related."""
-    n = max(1, min(_STEPS // 2 if related is False else _STEPS, math.ceil(_STEPS * share)))
+    n = max(1, min(_STEPS // 2 if is_less else _STEPS, math.ceil(_STEPS * share)))
     said = f"strength {n} of {_STEPS}"
     title = f"{said} beside the strongest answer"
     return tag("span", "●" * n + "○" * (_STEPS - n), class_="score", role="img", aria_label=said, title=title)

@@ -221,7 +221,7 @@ def filters_of(facets: Mapping[str, Any] | None, chosen: Chosen, params: Mapping
 
 
 def _any_of(columns: Sequence[Mapping[str, Any]]) -> str:
-    """Return what several values of one field mean; of a field of lists, which has several in a text, how all are asked for."""
+    """Return what several values of one field mean; of a field of lists, how all are asked for."""
     named = (one["name"] for one in columns if one["filter"] and one["type"].startswith("list"))
     name = next((one for one in named if re.fullmatch(r"[A-Za-z_]\w*", one, re.ASCII)), None)
     return ANY_OF + (f" To ask for two values of {name} at once, type {name}:one {name}:another." if name else "")

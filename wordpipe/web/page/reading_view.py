@@ -33,15 +33,14 @@ from wordpipe.web.page.parts import (
 _PART = 100_000  # characters of a text
 _LED_TO = 60  # characters of the text that a link leads to
 _LIKE = 5  # similar texts, each of another document
-_ASKED = 40  # similar rows among which these are
 _PATH = 10  # texts of a way from one to a similar one
 _BEGINNING = 160  # characters of each
 _LONGEST = 300  # characters of a value
 _LONG = 1_500  # characters of a text below which the links beside it stand again on a wide screen, too
 _KEYS = [
-    "Keys: ", tag("kbd", "n"), tag("kbd", "p"), " next or previous marked word, ", tag("kbd", "j"), tag("kbd", "k"),
-    " next or previous text, ", tag("kbd", "Esc"), " back",
+    tag("kbd", "j"), tag("kbd", "k"), " next or previous text, ", tag("kbd", "Esc"), " back",
 ]  # fmt: skip
+_MARK_KEYS = [tag("kbd", "n"), tag("kbd", "p"), " next or previous marked word, "]
 _ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _BREAK = re.compile(
     r"\n(?:[^\S\n]*\n)+|(?<=[^\n]{100})\n"
@@ -88,9 +87,11 @@ async def reading_view(
     like, names = list[Mapping[str, Any]](), names_of([found])
     if "similar" in able and not whole:
         like_status, near = await ask(
-            "/similar", {"index": index, "row": str(found["row"]), "k": str(_ASKED), "format": "json"}
+            "/similar",
+            {"index": index, "row": str(found["row"]), "k": str(_LIKE + 1), "per_document": "1", "format": "json"},
         )
-        like = _of_others(near["hits"], found["doc_id"]) if like_status == 200 else []
+        hits = near["hits"] if like_status == 200 else []
+        like = [hit for hit in hits if hit["doc_id"] != found["doc_id"]][:_LIKE]
         names = names_of([found, *like])
     label, to = f"← back to the {'answers' if asked else 'search'}", url(root, q=asked, index=index, **way_back(params))
     if mapped:
@@ -103,7 +104,11 @@ async def reading_view(
     own = _own(found, first, index, asked, root, {"whole": "1", "part": params.get("part")} if whole else None)
     heading = tag("h1", tag("bdi", _piece(titled, 0, len(title), ids)), class_="title", dir="auto") if title else None
     is_long = bool(whole) or len(found["text"]) > _LONG
-    facts = _facts(found, names, ids, is_one=len(over_texts(about)) < 2)
+    begun = found
+    if whole:  # stands where its first text begins
+        _, begun = await ask("/text", {"index": index, "row": str(whole[0]["row"]), "length": "1"})
+    facts = _facts(found, begun, names, ids, is_one=len(over_texts(about)) < 2)
+    marked = _marked(found, whole)
     body = (
         tag("div", _texts(whole, found, ids), class_="text whole code" if found.get("code") else "text whole")
         if whole
@@ -114,11 +119,11 @@ async def reading_view(
     )
     shown = tag(
         "article", tag("p", back, before, class_="links"), walk and tag("nav", walk, aria_label="This document"),
-        heading, facts, _on_paper(asked, index), _marked(found, whole), body,
+        heading, facts, _on_paper(asked, index, found, whole), marked, body,
         walk and tag("nav", walk, aria_label="This document, below its text", class_=None if is_long else "narrow"),
-        tag("p", back, tag("a", "to the top", href="#main"), class_="links") if whole else None, own,
+        tag("p", back, tag("a", "to the top", href="#main", class_="to-top"), class_="links") if whole else None, own,
         _like(like, names, index, asked, root, {**way, "path": ",".join([*path, str(found["row"])][-_PATH:])}),
-        tag("p", _KEYS, class_="keys by-keys"), class_="reading",
+        tag("p", "Keys: ", _MARK_KEYS if marked else None, _KEYS, class_="keys by-keys"), class_="reading",
     )  # fmt: skip
     return 200, title or short_place(found, names) or f"row {found['row']}", found["row"], shown
 
@@ -161,7 +166,7 @@ def _texts(texts: Sequence[Mapping[str, Any]], found: Mapping[str, Any], ids: It
     for one in texts:
         pieces = _flowing(one.get("pieces") or [[one["text"], False]], found)
         blocks = [(0, len(one["text"]))] if found.get("code") else paragraphs(one["text"])
-        is_found = one["row"] == found["row"]
+        is_found = one["row"] == found["row"] and any(is_marked for _, is_marked in pieces)  # else it answers nothing
         shown.append(
             tag(
                 "div", [_paragraph(pieces, block, ids) for block in blocks],
@@ -213,9 +218,15 @@ def _answering(
     return counts.index(max(counts))
 
 
-def _on_paper(asked: str, index: str) -> Markup:
-    """Return what paper says of a text: of which index it is, and what the marked words are words of."""
-    said = f"index: {index}" + (f" · bold: words of the question “{asked}”" if asked else "")
+def _on_paper(asked: str, index: str, found: Mapping[str, Any], whole: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return what paper says of a text: which part of its document it is, its index, and what marked words are of."""
+    n, number = found["last"] - found["first"] + 1, found["row"] - found["first"] + 1
+    shown = (
+        f"texts {whole[0]['row'] - found['first'] + 1:,} to {whole[-1]['row'] - found['first'] + 1:,}" if whole else ""
+    )
+    part = f"{shown or f'text {number:,}'} of the {n:,} of this document" if n > len(whole or [found]) else ""
+    bold = f"bold: words of the question “{asked}”" if asked else ""
+    said = " · ".join(filter(None, [part or ("whole document" if whole else ""), f"index: {index}", bold]))
     return tag("p", tag("bdi", said), class_="paper")
 
 
@@ -246,13 +257,15 @@ def _piece(pieces: Sequence[Sequence[Any]], start: int, stop: int, ids: Iterator
     return shown
 
 
-def _facts(found: Mapping[str, Any], names: Mapping[str, str], ids: Iterator[int], *, is_one: bool) -> Markup:
-    """Return where a text stands, its id and its fields with their marks, and its index where that is not the only one."""
+def _facts(
+    found: Mapping[str, Any], begun: Mapping[str, Any], names: Mapping[str, str], ids: Iterator[int], *, is_one: bool
+) -> Markup:
+    """Return where the shown texts begin, id and fields of a text with their marks, and its index if not the only one."""
     metadata = {name: value for name, value in (found.get("metadata") or {}).items() if value not in (None, [], "")}
     facts = {"id": found.get("id"), "index": None if is_one else found["index"], **metadata}
     marked = found.get("field_pieces") or {}
     shown = [_fact(name, given, marked.get(name), ids) for name, given in facts.items() if given is not None]
-    place, source = short_place(found, names), found.get("source")
+    place, source = short_place(begun, names), found.get("source")
     return tag("p", tag("bdi", place, class_="place", title=source) if place else None, shown, class_="about")
 
 
@@ -366,12 +379,6 @@ def _own(
     if "link" in found:
         links.append(tag("a", "open where it comes from", href=found["link"]))
     return tag("nav", links, class_="own", aria_label="This text")
-
-
-def _of_others(hits: Sequence[Mapping[str, Any]], doc_id: str) -> list[Mapping[str, Any]]:
-    """Return the most similar rows, one of each document but that of the text itself."""
-    first = {hit["doc_id"]: hit for hit in reversed(hits) if hit["doc_id"] != doc_id}
-    return [hit for hit in hits if first.get(hit["doc_id"]) is hit][:_LIKE]
 
 
 def _led_to(other: Mapping[str, Any], found: Mapping[str, Any]) -> str:

@@ -115,8 +115,9 @@ async def search_view(params: Mapping[str, str], ask: Any, about: Mapping[str, A
     columns_of_order = columns if has_words else ()
     orders = orders_of(columns_of_order, params.get("sort", ""))
     looks = looks_of(index, orders_of(columns_of_order, ""), fields) if fields_status == 200 else None
-    welcome = await welcome_of(ask, index, made, looks, has_filters=has_filters)
-    has_parts = fields_status != 200 or fields["documents"] < fields["total"]
+    n_documents = fields["documents"] if fields_status == 200 else index["rows"]
+    welcome = await welcome_of(ask, index, n_documents, made, looks, has_filters=has_filters)
+    has_parts = fields_status != 200 or n_documents < fields["total"]
     texts_said = tag(
         "p", "index: ", tag("bdi", index.get("label", name)), f" · {index['rows']:,} texts. ", made, class_="of"
     )
@@ -200,16 +201,30 @@ async def _hits(
             class_="empty",
         )
     # hits that say nearly the same stand below the first of them
-    groups = folded([one["text"] for one in found["hits"]], next_alone=bool(params.get("sort")))
+    shown = ["".join(piece for piece, _ in one["pieces"]) for one in passages]
+    alone = [[place] for place in range(len(shown))]  # in a list that is not by relevance
+    is_ranked = liked or (asked and not params.get("sort"))
+    groups = folded([(one["text"], two) for one, two in zip(found["hits"], shown, strict=True)]) if is_ranked else alone
     border, rows = less_related_from([_best_of(found["hits"], places) for places in groups]), list[Markup]()
     names, chosen = names_of(found["hits"]), read_chosen(params.get("f", ""))
     ahead = [*([] if liked else [re.sub(r":(asc|desc)$", "", params.get("sort", ""))]), *(name for name, _ in chosen)]
-    is_ranked = liked or (asked and not params.get("sort"))
     largest = max(1e-12, *(hit["score"] for hit in found["hits"])) if is_ranked else 0.0
 
     def drawn(place: int, below: Sequence[Markup] = (), *, is_border: bool = False) -> Markup:
-        hit, passage = found["hits"][place], passages[place]
-        return card(hit, passage, params, index, largest, about["show"], names, below, ahead, is_border=is_border)
+        hit, passage, is_less = found["hits"][place], passages[place], border is not None and len(rows) >= border
+        return card(
+            hit,
+            passage,
+            params,
+            index,
+            largest,
+            about["show"],
+            names,
+            below,
+            ahead,
+            is_border=is_border,
+            is_less=is_less,
+        )
 
     for first, *others in groups:
         rows.append(drawn(first, [*map(drawn, others)], is_border=len(rows) == border))
@@ -222,7 +237,7 @@ async def _hits(
     )
     if matches > n and is_list:
         said = f"{n} of {matches:,} answers"
-    elif matches and not is_list:  # with vectors every row has a score
+    elif matches not in (0, n) and not is_list:  # with vectors every row has a score
         said += f"; {matches:,} {'text has' if matches == 1 else 'texts have'} words of the question"
     elif facets and asked and facets["among"] == "matches" and not facets["rows"]:
         said += "; no text that fits the filters has words of the question"
@@ -360,7 +375,8 @@ def _exact(remark: str, kept: Mapping[str, Any]) -> Inner:
 
 def _with_other(question: str, other: re.Match[str]) -> str:
     """Return a question of the search view with the other word of a remark; that word alone if the first is not there."""
-    found = re.sub(rf"(?<!\w){re.escape(other['words'])}(?!\w)", other["word"], question, flags=re.IGNORECASE)
+    bare = question.replace(f'"{other["words"]}"', other["words"])
+    found = re.sub(rf"(?<!\w){re.escape(other['words'])}(?!\w)", other["word"], bare, flags=re.IGNORECASE)
     return found if found != question else other["word"]
 
 
@@ -369,23 +385,20 @@ def _best_of(hits: Sequence[Mapping[str, Any]], places: Sequence[int]) -> Mappin
     return max((hits[place] for place in places), key=lambda hit: bool(hit.get("related", True)))
 
 
-def folded(texts: Sequence[str], *, next_alone: bool = False) -> list[list[int]]:
-    """Group in the search view the places of texts that say nearly the same under the first place.
+def folded(texts: Sequence[tuple[str, str]]) -> list[list[int]]:
+    """Group in the search view the places of texts that say nearly the same, or whose passages do, under the first place.
 
     Args:
-        texts: of the answers.
-        next_alone: whether only neighbours are one group, so that an order by a field stays as it is.
+        texts: of the answers, each with its passage.
 
-    >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"])
+    >>> folded([(one, one) for one in ("the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!")])
     [[0, 2], [1]]
-    >>> folded(["the tide rises with the moon", "rust eats iron", "The tide rises, with the moon!"], next_alone=True)
-    [[0], [1], [2]]
     """
-    groups: list[tuple[set[str], list[int]]] = []
-    for place, text in enumerate(texts):
-        runs = _runs_of(str(text))
-        for first, places in groups[-1:] if next_alone else groups:
-            if len(first & runs) >= _ALIKE * len(first | runs):
+    groups: list[tuple[list[set[str]], list[int]]] = []
+    for place, both in enumerate(texts):
+        runs = [_runs_of(one) for one in both]
+        for first, places in groups:
+            if any(len(one & own) >= _ALIKE * len(one | own) for one, own in zip(first, runs, strict=True)):
                 places.append(place)
                 break
         else:

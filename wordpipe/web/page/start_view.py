@@ -38,7 +38,9 @@ def first_of(params: Mapping[str, str]) -> str:
     """Return what comes before an order by a field in the search view, if the question has several words; as in state.js."""
     words = [one for one in params.get("q", "").split() if re.search(r"[^\W_]", one) and not _NO_WORD.search(one)]
     has_both = params.get("sort") and not (params.get("similar") or params.get("similar_id")) and len(words) > 1
-    return "first texts with most words of the question, these by " if has_both else ""
+    return (
+        "first texts with at least half of the question's words (rare ones count more), these by " if has_both else ""
+    )
 
 
 def looks_of(index: Mapping[str, Any], orders: Sequence[tuple[str, str]], facets: Mapping[str, Any]) -> Markup:
@@ -53,14 +55,17 @@ def looks_of(index: Mapping[str, Any], orders: Sequence[tuple[str, str]], facets
     return tag("p", f"Or look through all {what}: ", links, class_="looks")
 
 
-async def welcome_of(ask: Any, index: Mapping[str, Any], made: Inner, looks: Inner, *, has_filters: bool) -> Markup:
+async def welcome_of(
+    ask: Any, index: Mapping[str, Any], n_documents: int, made: Inner, looks: Inner, *, has_filters: bool
+) -> Markup:
     """Return the HTML that the search tab shows before a query: what is searched, and some queries."""
     keys = [
         "Keys: ", tag("kbd", "/"), " search field, ", tag("kbd", "↓"), tag("kbd", "↑"),
         " next or previous answer, ", tag("kbd", "Enter"), " its text, ", tag("kbd", "Esc"),
         " back to the search field, from a text back to the answers",
     ]  # fmt: skip
-    lead = f"Search {index['rows']:,} texts by words{' and by meaning' if index['dim'] else ''}."
+    of = f", passages of {n_documents:,} documents," if n_documents < index["rows"] else ""
+    lead = f"Search {index['rows']:,} texts{of} by words{' and by meaning' if index['dim'] else ''}."
     status, found = await ask("/suggest", {"index": index["name"], "k": str(_BEGIN)})
     queries = [one["query"] for one in found["suggestions"]] if status == 200 else []
     links = [

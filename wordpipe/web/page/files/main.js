@@ -59,17 +59,17 @@ function search(view) {
     results.setAttribute("aria-busy", "true"); // what stands there answers something else
     clearTimeout(timer);
     timer = setTimeout(() => {
-      const to = url(state, only);
-      if (new URL(to, location.href).search !== location.search) history[isNew ? "pushState" : "replaceState"](null, "", to);
+      const to = url(state, only), steps = state.similar ? (history.state?.steps ?? 0) + (isNew ? 1 : 0) : 0; // of the history back to the question
+      if (new URL(to, location.href).search !== location.search) history[isNew ? "pushState" : "replaceState"](steps ? {steps} : null, "", to);
       isNew = false;
       ask();
     }, later ? WAIT : 0);
   }
 
   // A question is one entry of the history however many keys it took: the first key after it was settled begins another.
-  // It is by relevance, and without it there is no order, but for that of the filters.
+  // It is by relevance, and without it there is no order; but filters keep theirs.
   function type() {
-    const isOther = field.value.trim() ? settled || !state.q.trim() : state.q.trim() && !isNarrowed(state);
+    const isOther = !isNarrowed(state) && (field.value.trim() ? settled || !state.q.trim() : state.q.trim());
     change({q: field.value, begun: /[\p{L}\p{N}\p{M}]$/u.test(field.value), similar: "", weighed: weights(), ...(isOther ? {sort: ""} : {})}, {later: true, replace: !settled});
     settled = false;
     clearTimeout(settling);
@@ -236,7 +236,7 @@ function search(view) {
       status.textContent = "no answers so far"; // a longer word may have some
       return list.replaceChildren();
     }
-    const groups = folded(found.hits, found.passages, Boolean(asked.sort) && !asked.similar), largest = isAsked(asked) && (!asked.sort || asked.similar) ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
+    const isRanked = isAsked(asked) && (!asked.sort || asked.similar), groups = folded(found.hits, found.passages, isRanked), largest = isRanked ? Math.max(1e-12, ...found.hits.map((one) => one.score)) : 0, border = lessRelatedFrom(groups);
     const act = {
       asked: {like: Boolean(asked.similar), isNarrowed: isNarrowed(asked), words: [asked.q, ...Object.values(found.corrected ?? {})].join(" ")},
       read: (hit) => textUrl(hit, asked),
@@ -250,7 +250,7 @@ function search(view) {
         return again.hits.find((one) => one.row === hit.row) ?? hit;
       },
       similar: (hit) => {
-        history.replaceState({opened: `answer-${hit.rank}`}, ""); // to which Back returns
+        history.replaceState({...history.state, opened: `answer-${hit.rank}`}, ""); // to which Back returns
         if (hit.index && hit.index !== state.index) return location.assign(url({...state, similar: likeOf(hit), index: hit.index, f: [], k: K}, null));
         [titled, liked] = [likeOf(hit), hit];
         change({similar: likeOf(hit)}); // the question stays, for the way back
@@ -258,7 +258,7 @@ function search(view) {
       },
     };
     status.replaceChildren(
-      asked.similar ? make("div", {class: "like"}, make("h2", {}, "Similar to ", text(likedName(), 80)), liked.title && liked.text ? make("p", {class: "hint"}, text(cutWords(liked.text, BEGINNING))) : null, make("button", {type: "button", onclick: () => (change({similar: ""}), field.focus())}, `← back to the ${asked.q.trim() ? "question" : "search"}`)) : "",
+      asked.similar ? make("div", {class: "like"}, make("h2", {}, "Similar to ", text(likedName(), 80)), liked.title && liked.text ? make("p", {class: "hint"}, text(cutWords(liked.text, BEGINNING))) : null, make("button", {type: "button", onclick: backToQuestion}, `← back to the ${asked.q.trim() ? "question" : "search"}`)) : "",
       make("span", {class: "n-answers", title: `in ${Math.max(1, Math.round(found.seconds * 1000))} ms`}, numberOf(found, null, asked)),
       ...(found.hits.length ? [make("span", {class: "take"}, " · ", make("details", {class: "export"}, make("summary", {}, "export"), make("ul", {}, exportsOf(found, null, asked, path, params))), " · ", link())] : []),
     );
@@ -266,7 +266,7 @@ function search(view) {
     list.replaceChildren(
       told,
       ...(groups.length
-        ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, place === border)))]
+        ? [make("ol", {class: "hits"}, groups.map((one, place) => drawHit(one, act, largest, border < 0 || place < border ? "" : place === border ? "first" : "below")))]
         : [nothing(found, asked)]),
       ...(found.hits.length >= asked.k && asked.k < most ? [make("button", {type: "button", class: "more", onclick: () => ((goOn = list.querySelectorAll(":scope > ol > li.hit").length), change({k: Math.min(most, asked.k + K)}, {replace: true}))}, "more answers")] : []),
       ...(groups.length ? [make("p", {class: `hint dots${largest ? "" : " by-keys"}`}, largest ? `${DOTS} ` : "", welcome.querySelector(".by-keys")?.cloneNode(true))] : []),
@@ -278,6 +278,14 @@ function search(view) {
     if (goOn) (all[goOn] ?? all.at(-1))?.focus();
     goOn = 0;
     comeBack();
+  }
+
+  // From similar texts to the answer to which they are similar, or, where one did not come from there, to the question.
+  function backToQuestion() {
+    const steps = history.state?.steps ?? 0;
+    if (steps) return history.go(-steps);
+    change({similar: ""});
+    field.focus();
   }
 
   // To the answer whose text was read.
@@ -305,7 +313,7 @@ function search(view) {
     const fit = asked.similar && (asked.f.length || asked.where.trim()) ? ", only texts that fit the filters" : "";
     const none = asked.q.trim() && facts?.among === "matches" && !facts.rows ? "; no text that fits the filters has words of the question" : "";
     const said = n === 1 ? "1 answer" : n < asked.k || list === n ? `${n} answers` : `First ${n} answers`;
-    return all && !list ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} words of the question` : `${said}${how}${none}${fit}`;
+    return all && !list && all !== n ? `${said}${how}; ${all.toLocaleString("en")} ${all === 1 ? "text has" : "texts have"} words of the question` : `${said}${how}${none}${fit}`;
   }
 
   // A button that copies the address of this view, which has the question, the filters and the order.
@@ -330,9 +338,10 @@ function search(view) {
 
   // What was searched for instead of misspelt words, signs that were no operators, and words that no text contains.
   function notes(found, word) {
-    const corrected = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word)).map(([one, meant]) =>
+    const words = Object.entries(found.corrected ?? {}).filter(([one]) => !isWord(one, word));
+    const corrected = words.map(([one, meant], at) =>
       make("p", {class: "unknown"}, "searched for ", make("b", {}, text(meant, 80)), " instead of ", text(one, 80), ", which no text contains. ",
-        make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "search as typed")));
+        at < words.length - 1 ? null : make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "search as typed")));
     const remarks = (found.remarks ?? []).map((one) => make("p", {class: "unknown"}, exact(one), "."));
     return [...corrected, ...remarks, ...unknown(found, word)];
   }
@@ -340,15 +349,22 @@ function search(view) {
   // A remark, with a button in the place of the parameter that takes the question as it is typed.
   function exact(remark) {
     const other = remark.match(/^((\S+(?: \S+)?) is (?:also written as one word|in only \d texts?): .* have )(\S+)$/); // as in search_view.py
-    if (other) return [text(other[1], 200), make("button", {type: "button", onclick: () => (change({q: withOther(state.q, other)}), field.focus())}, text(other[3], 80))];
+    if (other) return [text(other[1], 200), make("button", {type: "button", onclick: () => askFor(withOther(state.q, other))}, text(other[3], 80))];
     const [before, ...after] = onPage(remark).split("exact=1");
     if (!after.length) return text(before, 200);
     return [text(before, 200), make("button", {type: "button", onclick: () => (change({weighed: {...state.weighed, exact: "1"}}), field.focus())}, "a plain search"), text(after.join("exact=1"), 200)];
   }
 
-  // A question with the other word of a remark; that word alone if the first is not there.
+  // Another question, in the field, too, which has the focus.
+  function askFor(q) {
+    field.value = q;
+    change({q});
+    field.focus();
+  }
+
+  // A question with the other word of a remark, without quotes around the first; that word alone if the first is not there.
   function withOther(question, [, , words, word]) {
-    const found = replaced(question, words, word);
+    const found = replaced(question.replaceAll(`"${words}"`, words), words, word);
     return found === question ? word : found;
   }
 
@@ -356,7 +372,7 @@ function search(view) {
     const inNone = ([one]) => !isWord(one, word) && !found.by_words?.includes(one);
     return Object.entries(found.unknown ?? {}).filter(inNone).map(([one, near]) =>
       make("p", {class: "unknown"}, text(one, 80), found.mode === "dense" ? " is unknown to the vectors." : " is in no text.",
-        near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => change({q: replaced(state.q, one, other)})}, text(other, 80))]), "?"] : null));
+        near.length ? [" Did you mean ", near.map((other, at) => [at ? ", " : "", make("button", {type: "button", onclick: () => askFor(replaced(state.q, one, other))}, text(other, 80))]), "?"] : null));
   }
 
   // A way out where filters leave nothing, or do not fit.

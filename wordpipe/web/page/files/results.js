@@ -13,12 +13,12 @@ const LACKED = 3; // words that a text lacks
 const STEPS = 4; // of the strength of an answer
 const EMPTY_LINES = /\n(?:[^\S\n]*\n){2,}/g; // of which one is shown
 
-// Hits with those that say nearly the same below the first of them; in an order by a field, only neighbours are folded, so that the order stays.
-export function folded(hits, passages, nextAlone) {
+// Hits with those that say nearly the same, or whose passages do, below the first of them; in a list that is not by relevance each stands alone.
+export function folded(hits, passages, folds) {
   const groups = [];
   hits.forEach((hit, place) => {
-    const runs = runsOf(hit.text ?? "");
-    const first = (nextAlone ? groups.slice(-1) : groups).find((one) => alike(one.runs, runs));
+    const runs = [hit.text ?? "", passages[place].pieces.map(([piece]) => piece).join("")].map(runsOf);
+    const first = folds ? groups.find((one) => runs.some((own, at) => alike(one.runs[at], own))) : null;
     if (first) first.others.push({hit, passage: passages[place]});
     else groups.push({hit, passage: passages[place], runs, others: []});
   });
@@ -44,8 +44,8 @@ function alike(some, others) {
   return both / (some.size + others.size - both) >= ALIKE;
 }
 
-// One answer. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
-export function drawHit({hit, passage, others = []}, act, largest, isBorder = false) {
+// One answer; `less` says whether it is the "first" of those that are less related, or "below" it. `act` has why(hit) → promise of the hit with what explains it, similar(hit), and choose(field, value).
+export function drawHit({hit, passage, others = []}, act, largest, less = "") {
   const title = passage.title ?? [];
   const place = placeOf(hit, act.names);
   const saysMore = hit.text !== hit.title; // not so of a record that is a title alone
@@ -71,11 +71,11 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
   const quote = make("button", {type: "button", title: "copy the passage, its place and its address", onclick: () => copy(quote, [title.map(([piece]) => piece).join(""), body.textContent, place, new URL(hit.link ?? act.address(hit), location.href).href].filter(Boolean).join("\n"))}, "copy");
   node.append(
     ...[
-      isBorder ? make("p", {class: "near"}, "less related: less than half of the question's words (rare ones count more)") : null,
+      less === "first" ? make("p", {class: "near"}, "less related: less than half of the question's words (rare ones count more)") : null,
       isTitled ? make("h2", {class: "title", dir: "auto"}, to === page ? link : make("a", {href: to}, marked(cutPieces(title, TITLE), TITLE))) : null,
       saysMore ? body : null,
       make("div", {class: "foot"},
-        drawAbout(hit, passage, place, largest, act),
+        drawAbout(hit, passage, place, largest, act, less),
         make("p", {class: "actions"},
           why,
           passage.has_vector === false ? null : make("button", {type: "button", onclick: () => act.similar(hit)}, "more like this"),
@@ -86,7 +86,7 @@ export function drawHit({hit, passage, others = []}, act, largest, isBorder = fa
       panel,
       others.length
         ? make("details", {class: "others"}, make("summary", {}, `${others.length} more ${others.length === 1 ? "hit" : "hits"} with nearly the same text`),
-            make("ol", {}, others.map((one) => drawHit(one, act, largest))))
+            make("ol", {}, others.map((one) => drawHit(one, act, largest, less && "below"))))
         : null,
     ].filter(Boolean),
   );
@@ -105,16 +105,16 @@ function openByClick(words, link) {
 const isGiven = (value) => value !== undefined && value !== null && value !== "" && value.length !== 0;
 
 // The line of an answer: the fields of order and filters, where it stands and its best fields; it opens a list of all fields, if there are any.
-function drawAbout(hit, passage, place, largest, act) {
+function drawAbout(hit, passage, place, largest, act, less) {
   const fields = Object.entries(hit.metadata ?? {}).filter(([, value]) => isGiven(value));
   const words = passage.fields ?? {}, known = {...hit, ...hit.metadata};
   const best = act.show.length ? act.show.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value)) : bestOf(fields, words);
   const first = act.ahead.map((name) => [name, known[name]]).filter(([, value]) => isGiven(value));
   const draw = ([name, value]) => drawField(name, words[name] ? marked(words[name], 200) : text(said(value), 80));
   const facts = [
-    largest ? strength(hit.score / largest, hit.related) : null,
+    largest ? strength(hit.score / largest, less) : null,
     ...first.map(draw),
-    passage.lacks?.length ? make("span", {class: "lacks"}, "without ", make("s", {}, text(passage.lacks.slice(0, LACKED).join(", "), 120)), passage.lacks.length > LACKED ? ` and ${passage.lacks.length - LACKED} more` : null) : null,
+    passage.lacks?.length ? make("span", {class: "lacks", title: `without ${passage.lacks.join(", ")}`.slice(0, 300)}, "without ", make("s", {}, text(passage.lacks.slice(0, LACKED).join(", "), 120)), passage.lacks.length > LACKED ? ` and ${passage.lacks.length - LACKED} more` : null) : null,
     place ? make("span", {class: "place"}, text(place, 80)) : null,
     hit.index ? drawField("index", text(hit.index, 80), "field index") : null,
     ...best.filter(([name]) => !act.ahead.includes(name)).map(draw),
@@ -144,9 +144,9 @@ function drawField(name, value, kind = "field") {
   return make("span", {class: kind}, make("span", {class: "field-name"}, text(name, 40), " "), value);
 }
 
-// How strong an answer is beside the strongest one: a share of it in four steps, of a less related one at most two.
-function strength(share, isRelated) {
-  const n = Math.max(1, Math.min(isRelated === false ? STEPS / 2 : STEPS, Math.ceil(STEPS * share)));
+// How strong an answer is beside the strongest one: a share of it in four steps, below the line of less related ones at most two.
+function strength(share, less) {
+  const n = Math.max(1, Math.min(less ? STEPS / 2 : STEPS, Math.ceil(STEPS * share)));
   return make("span", {class: "score", role: "img", "aria-label": `strength ${n} of ${STEPS}`, title: `strength ${n} of ${STEPS} beside the strongest answer`}, "●".repeat(n) + "○".repeat(STEPS - n));
 }
 
@@ -220,6 +220,7 @@ export function walkByKeys(field, list) {
     else if (event.key === "ArrowDown" && (at === field || inHits || isFree(at)) && all().length) move(1);
     else if (event.key === "ArrowUp" && inHits) move(-1);
     else if (event.key === "Enter" && at?.matches?.("li.hit")) at.open();
+    else if (event.key === "Escape" && at?.matches?.(".find") && at.value) return; // the browser empties it
     else if (event.key === "Escape" && at === field) field.blur();
     else if (event.key === "Escape") field.focus();
     else return;

@@ -55,7 +55,7 @@ export function url(state, only) {
 // What comes before an order by a field, where a question has several words; conditions and left out words are none. As in start_view.py.
 export function firstOf(state) {
   const words = state.q.split(/\s+/).filter((one) => /[\p{L}\p{N}]/u.test(one) && !/^-|[:<>=]|^(AND|OR|NOT)$/.test(one));
-  return state.sort && !state.similar && words.length > 1 ? "first texts with most words of the question, these by " : "";
+  return state.sort && !state.similar && words.length > 1 ? "first texts with at least half of the question's words (rare ones count more), these by " : "";
 }
 
 // The endpoint and the parameters that answer a state.

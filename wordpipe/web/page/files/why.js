@@ -4,7 +4,7 @@ import {make, text} from "./dom.js";
 const SHOWN = 8; // words of one side; the others in one line
 const NAMED = 4; // words of the sentence
 const LEAST = 3; // letters that a word and its stem have in common
-export const DOTS = "Dots show the score beside that of the strongest answer, in quarters; a less related answer has at most two."; // as in card.py
+export const DOTS = "Dots show the score beside that of the strongest answer, in quarters; less related answers, below the others, have at most two."; // as in card.py
 const TIMES = {1: "once", 2: "twice"};
 
 // Parts of a score: [[side, share of it, [[word, share], …]], …]. Their sum is the score.
